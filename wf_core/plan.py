@@ -1,0 +1,318 @@
+"""A validated workflow made ready to run: immutable, indexed, with what each step reads.
+
+A plan is compiled once per process and digest. Nothing in it depends on a run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from wf_core.errors import WorkflowExecutionError
+from wf_core.models.conditions import BinaryCondition, Condition, ExistsCondition, NotCondition, PathOperand
+from wf_core.models.input_bindings import (
+    ArrayExpression,
+    InputExpression,
+    InputExpressionBinding,
+    InputPathBinding,
+    ObjectExpression,
+    PathExpression,
+    StepInputBinding,
+)
+from wf_core.models.reducers import ReducerRef
+from wf_core.models.schemas import NodeDef, StateSchema
+from wf_core.models.steps import ConditionNode, EndNode, ForeachNode, InterruptNode, NodeUse, OutputBinding, Step
+from wf_core.models.workflow import Workflow
+from wf_core.models.workflow_refs import WorkflowRef
+from wf_core.paths import GraphSourcePath, StatePath
+from wf_core.run_state import RuntimeScope
+from wf_core.reducers import DEFAULT_REDUCER, ReducerDefinition, reducer_table
+from wf_core.schema_checks import SchemaCheck
+from wf_core.tokens import END
+
+
+@dataclass(frozen=True, slots=True)
+class FieldRule:
+    """How one declared state field is merged and checked."""
+
+    reducer: ReducerRef
+    check: SchemaCheck
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a step, and every control step that may follow it without a handler, reads of its scope.
+
+    A hint that saves round trips: what it misses costs one more load, never correctness.
+    """
+
+    state: frozenset[str] = frozenset()
+    whole_state: bool = False
+    input: bool = False
+
+    def __or__(self, other: Needs) -> Needs:
+        return Needs(self.state | other.state, self.whole_state or other.whole_state, self.input or other.input)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeContract:
+    """A node definition with its schemas compiled."""
+
+    definition: NodeDef
+    input: SchemaCheck
+    output: SchemaCheck
+
+
+@dataclass(frozen=True, slots=True)
+class InterruptContract:
+    """The request schema of an interrupt step, compiled. The resume schema is compiled from the stored request."""
+
+    request: SchemaCheck
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One workflow, indexed by step id and route."""
+
+    workflow: Workflow
+    digest: str
+    steps: Mapping[str, Step]
+    positions: Mapping[str, int]
+    routes: Mapping[tuple[str, str], str]
+    contracts: Mapping[str, NodeContract]
+    interrupts: Mapping[str, InterruptContract]
+    fields: Mapping[tuple[str, ...], FieldRule]
+    needs: Mapping[str, Needs]
+    reducers: Mapping[str, ReducerDefinition]
+    input_check: SchemaCheck
+    output_check: SchemaCheck
+
+    def step(self, node_id: str) -> Step:
+        """The step of that id; :class:`WorkflowExecutionError` when the workflow has none."""
+        step = self.steps.get(node_id)
+        if step is None:
+            raise WorkflowExecutionError(
+                f"workflow {self.workflow.name!r} has no step {node_id!r}", code="unknown_step", path=f"nodes[{node_id}]"
+            )
+        return step
+
+    def route(self, node_id: str, outcome: str) -> str:
+        """Where the outcome leads: a step id or END; an error when no edge says so."""
+        target = self.routes.get((node_id, outcome))
+        if target is None:
+            raise WorkflowExecutionError(
+                f"step {node_id!r} has no edge for outcome {outcome!r}",
+                code="missing_edge",
+                path=f"nodes[{node_id}]",
+                hint=f"add an edge from {node_id!r} with outcome {outcome!r}",
+            )
+        return target
+
+    def reducer_for(self, path: StatePath) -> ReducerRef:
+        """The reducer declared at exactly this path; parents and children lend nothing."""
+        rule = self.fields.get(path.parts)
+        return rule.reducer if rule is not None else DEFAULT_REDUCER
+
+    def step_at(self, position: int) -> Step:
+        """The step by its position in the workflow document, as store records name it."""
+        return self.workflow.nodes[position]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A workflow with everything it can enter: its own plan, and the plans of prepared child workflows by lookup key."""
+
+    root: Plan
+    children: Mapping[str, Plan]
+
+    def for_scope(self, scope: RuntimeScope | None) -> Plan:
+        """The plan that owns a scope."""
+        if scope is None or scope.workflow_ref is None:
+            return self.root
+        return self.child(scope.workflow_ref)
+
+    def child(self, ref: WorkflowRef) -> Plan:
+        """The prepared child of that name or artifact."""
+        key = ref.name or ref.display
+        plan = self.children.get(key)
+        if plan is None:
+            raise WorkflowExecutionError(
+                f"no prepared child workflow {key!r}",
+                code="child_workflow_missing",
+                hint="pass it in subgraphs, or publish it before the run is started",
+            )
+        return plan
+
+
+def workflow_digest(workflow: Workflow) -> str:
+    """SHA-256 over the canonical JSON of the document, as ``sha256:<hex>``."""
+    text = json.dumps(workflow.model_dump(mode="json", by_alias=True), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+
+
+def compile_plan(workflow: Workflow, *, reducers: Mapping[str, ReducerDefinition] | None = None) -> Plan:
+    """Indexes a workflow that has passed validation and compiles its schemas."""
+    steps: dict[str, Step] = {step.id: step for step in workflow.nodes}
+    routes = {(edge.from_, edge.outcome): edge.to for edge in workflow.edges}
+    fields = compile_fields(workflow.state_schema)
+    return Plan(
+        workflow=workflow,
+        digest=workflow_digest(workflow),
+        steps=steps,
+        positions={step.id: i for i, step in enumerate(workflow.nodes)},
+        routes=routes,
+        contracts={
+            d.name: NodeContract(d, SchemaCheck(schema_document(d.input_schema)), SchemaCheck(schema_document(d.output_schema)))
+            for d in workflow.node_defs
+        },
+        interrupts={
+            step.id: InterruptContract(SchemaCheck(step.request_schema))
+            for step in workflow.nodes
+            if isinstance(step, InterruptNode)
+        },
+        fields=fields,
+        needs=_all_needs(workflow, steps, routes, fields),
+        reducers=reducer_table(reducers),
+        input_check=SchemaCheck(schema_document(workflow.input_schema)),
+        output_check=SchemaCheck(schema_document(workflow.output_schema)),
+    )
+
+
+def schema_document(schema: Any) -> dict[str, Any]:
+    """The JSON Schema document that a schema model stands for."""
+    document: dict[str, Any] = schema.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return document
+
+
+def compile_fields(schema: StateSchema) -> dict[tuple[str, ...], FieldRule]:
+    """The declared state fields by path segments."""
+    return {
+        path.parts: FieldRule(decl.reducer, SchemaCheck(schema_document(decl.validation_schema)))
+        for path, decl in schema.field_index().items()
+    }
+
+
+def handler_name(step: Step) -> str | None:
+    """The handler a step needs a worker for, or None for a control step that the kernel walks through."""
+    return step.node if isinstance(step, NodeUse) else None
+
+
+# ---- read sets
+
+_FOLLOWED_BY_WORKER: Final = (NodeUse,)
+
+
+def _all_needs(
+    workflow: Workflow,
+    steps: Mapping[str, Step],
+    routes: Mapping[tuple[str, str], str],
+    fields: Mapping[tuple[str, ...], FieldRule],
+) -> dict[str, Needs]:
+    own = {step_id: _own_needs(step, fields) for step_id, step in steps.items()}
+    onward: dict[str, set[str]] = {step_id: set() for step_id in steps}
+    for (source, _outcome), target in routes.items():
+        if source in onward:
+            onward[source].add(target)
+    at_end = _output_needs(workflow)
+    return {step_id: _closure(step_id, steps, own, onward, at_end) for step_id in steps}
+
+
+def _closure(
+    start: str, steps: Mapping[str, Step], own: Mapping[str, Needs], onward: Mapping[str, set[str]], at_end: Needs
+) -> Needs:
+    needs, seen, queue = own[start], {start}, list(onward[start])
+    while queue:
+        target = queue.pop()
+        if target == END or isinstance(steps.get(target), EndNode):
+            needs |= at_end
+        if target in seen or target not in steps:
+            continue
+        seen.add(target)
+        step = steps[target]
+        if isinstance(step, _FOLLOWED_BY_WORKER):
+            continue
+        needs |= own[target]
+        queue.extend(onward[target])
+    return needs
+
+
+def _own_needs(step: Step, fields: Mapping[tuple[str, ...], FieldRule]) -> Needs:
+    if isinstance(step, NodeUse):
+        return _read(_binding_paths(step.input)) | _written(step.output, fields)
+    if isinstance(step, ConditionNode):
+        return _read(condition_paths(step.check))
+    if isinstance(step, ForeachNode):
+        return _read([step.over])
+    if isinstance(step, InterruptNode):
+        return _read(_binding_paths(step.request))
+    return Needs()
+
+
+def _output_needs(workflow: Workflow) -> Needs:
+    if workflow.output:
+        return _read(_binding_paths(workflow.output))
+    return Needs(state=frozenset(workflow.output_schema.properties))
+
+
+def _read(paths: Iterator[GraphSourcePath] | list[GraphSourcePath]) -> Needs:
+    state: set[str] = set()
+    whole = reads_input = False
+    for path in paths:
+        if path.root == "input":
+            reads_input = True
+        elif path.root == "state":
+            if path.parts:
+                state.add(path.parts[0])
+            else:
+                whole = True
+    return Needs(frozenset(state), whole, reads_input)
+
+
+def _written(bindings: list[OutputBinding], fields: Mapping[tuple[str, ...], FieldRule]) -> Needs:
+    """The fields whose present value a write reads: all but a plain replacement of a whole top-level field."""
+    state: set[str] = set()
+    for binding in bindings:
+        parts = binding.target.parts
+        rule = fields.get(parts)
+        if len(parts) > 1 or (rule is not None and rule.reducer.name != DEFAULT_REDUCER.name):
+            state.add(parts[0])
+    return Needs(frozenset(state))
+
+
+def _binding_paths(bindings: Any) -> Iterator[GraphSourcePath]:
+    binding: StepInputBinding
+    for binding in bindings:
+        if isinstance(binding, InputPathBinding):
+            yield binding.path
+        elif isinstance(binding, InputExpressionBinding):
+            yield from expression_paths(binding.expression)
+
+
+def expression_paths(expression: InputExpression) -> Iterator[GraphSourcePath]:
+    """Every path that an input expression reads."""
+    if isinstance(expression, PathExpression):
+        yield expression.path
+    elif isinstance(expression, ArrayExpression):
+        for item in expression.items:
+            yield from expression_paths(item)
+    elif isinstance(expression, ObjectExpression):
+        for item in expression.fields.values():
+            yield from expression_paths(item)
+
+
+def condition_paths(condition: Condition) -> Iterator[GraphSourcePath]:
+    """Every path that a condition reads."""
+    if isinstance(condition, ExistsCondition):
+        yield condition.path
+    elif isinstance(condition, NotCondition):
+        yield from condition_paths(condition.arg)
+    elif isinstance(condition, BinaryCondition):
+        for operand in (condition.left, condition.right):
+            if isinstance(operand, PathOperand):
+                yield operand.path
+    else:
+        for argument in condition.args:
+            yield from condition_paths(argument)

@@ -1,0 +1,473 @@
+"""The in-memory engine: the kernel over a plain ``RunState``, one step at a time.
+
+It is the reference for what a workflow means, and what tests and notebooks run. The sync and async shells differ
+only in how a handler is called.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from wf_core.errors import WorkflowExecutionError, WorkflowStepLimitExceeded
+from wf_core.models.results import NodeResult
+from wf_core.models.steps import ForeachNode, NodeUse
+from wf_core.models.workflow import Workflow
+from wf_core.plan import Plan, Program, compile_plan
+from wf_core.reducers import ReducerDefinition
+from wf_core.run_limits import RunLimits
+from wf_core.run_state import (
+    ITEM_FRAME,
+    ROOT_LINEAGE_ID,
+    ROOT_SCOPE_ID,
+    ExecutionFrame,
+    FrameStatus,
+    LineageState,
+    RunState,
+    RunStatus,
+    RuntimeContext,
+    RuntimeScope,
+)
+from wf_core.runtime import kernel, local
+from wf_core.runtime.draft import Draft
+from wf_core.runtime.failures import is_fatal
+from wf_core.runtime.kernel import Walk
+from wf_core.runtime.limits import admit_step_attempt
+from wf_core.runtime.ops import foreach
+from wf_core.runtime.ops.nodes import NodeCall
+from wf_core.runtime.scheduler import foreach_visits
+from wf_core.runtime.slice import RunStateSlice
+from wf_core.runtime.transition import Transition
+
+NodeHandler = Callable[[dict[str, Any], RuntimeContext], NodeResult | dict[str, Any]]
+AsyncNodeHandler = Callable[[dict[str, Any], RuntimeContext], Any]
+Handler = TypeVar("Handler")
+
+_STAY = Walk(hops=0, inline_items=None)
+
+
+@dataclass(frozen=True)
+class PreparedSubgraph(Generic[Handler]):
+    """A child workflow with its handlers and reducers, supplied before the run begins."""
+
+    workflow: Workflow
+    registry: Mapping[str, Handler]
+    reducers: Mapping[str, ReducerDefinition] | None = None
+
+
+Subgraphs = Mapping[str, PreparedSubgraph[Any]]
+
+
+# ---- entry points
+
+
+def execute_workflow(
+    workflow: Workflow,
+    workflow_input: dict[str, Any],
+    registry: Mapping[str, NodeHandler],
+    *,
+    reducers: Mapping[str, ReducerDefinition] | None = None,
+    subgraphs: Subgraphs | None = None,
+    limits: RunLimits | None = None,
+) -> RunState:
+    """Runs a workflow until it completes or pauses.
+
+    ``registry`` maps ``NodeDef.name`` to a handler. Raises ``ValueError`` for an invalid workflow,
+    :class:`WorkflowExecutionError` for an invalid input, and whatever a step raised; the run is marked failed first.
+    """
+    engine = _Engine.create(workflow, workflow_input, registry, reducers, subgraphs, limits)
+    return engine.drive()
+
+
+async def execute_workflow_async(
+    workflow: Workflow,
+    workflow_input: dict[str, Any],
+    registry: Mapping[str, AsyncNodeHandler],
+    *,
+    reducers: Mapping[str, ReducerDefinition] | None = None,
+    subgraphs: Subgraphs | None = None,
+    platform: object = None,
+    limits: RunLimits | None = None,
+) -> RunState:
+    """Like :func:`execute_workflow`; ready items of one concurrent foreach run their handlers together."""
+    engine = _Engine.create(workflow, workflow_input, registry, reducers, subgraphs, limits, platform)
+    return await engine.drive_async()
+
+
+async def execute_workflow_result_async(
+    workflow: Workflow,
+    workflow_input: dict[str, Any],
+    registry: Mapping[str, AsyncNodeHandler],
+    *,
+    reducers: Mapping[str, ReducerDefinition] | None = None,
+    subgraphs: Subgraphs | None = None,
+    platform: object = None,
+    limits: RunLimits | None = None,
+) -> RunState:
+    """Like :func:`execute_workflow_async`, but a run that failed is returned instead of raised."""
+    engine = _Engine.create(workflow, workflow_input, registry, reducers, subgraphs, limits, platform)
+    return await _as_result(engine, engine.drive_async())
+
+
+def resume_workflow(
+    workflow: Workflow,
+    run: RunState,
+    registry: Mapping[str, NodeHandler],
+    *,
+    resume_payload: dict[str, Any] | None = None,
+    resume_outcome: str = "submitted",
+    reducers: Mapping[str, ReducerDefinition] | None = None,
+    subgraphs: Subgraphs | None = None,
+) -> RunState:
+    """Goes on with a run: answers its interrupt when a payload is given, else drives a snapshot that can move.
+
+    A refused answer raises and leaves the run interrupted, with nothing consumed.
+    """
+    engine = _Engine.attach(workflow, run, registry, reducers, subgraphs)
+    return engine.drive() if engine.accept(resume_payload, resume_outcome) else run
+
+
+async def resume_workflow_async(
+    workflow: Workflow,
+    run: RunState,
+    registry: Mapping[str, AsyncNodeHandler],
+    *,
+    resume_payload: dict[str, Any] | None = None,
+    resume_outcome: str = "submitted",
+    reducers: Mapping[str, ReducerDefinition] | None = None,
+    subgraphs: Subgraphs | None = None,
+    platform: object = None,
+) -> RunState:
+    """Like :func:`resume_workflow`."""
+    engine = _Engine.attach(workflow, run, registry, reducers, subgraphs, platform)
+    return await engine.drive_async() if engine.accept(resume_payload, resume_outcome) else run
+
+
+async def resume_workflow_result_async(
+    workflow: Workflow,
+    run: RunState,
+    registry: Mapping[str, AsyncNodeHandler],
+    *,
+    resume_payload: dict[str, Any] | None = None,
+    resume_outcome: str = "submitted",
+    reducers: Mapping[str, ReducerDefinition] | None = None,
+    subgraphs: Subgraphs | None = None,
+    platform: object = None,
+) -> RunState:
+    """Like :func:`resume_workflow_async`, but a failure is reported in the run that is returned."""
+    engine = _Engine.attach(workflow, run, registry, reducers, subgraphs, platform)
+
+    async def go() -> RunState:
+        return await engine.drive_async() if engine.accept(resume_payload, resume_outcome) else run
+
+    return await _as_result(engine, go())
+
+
+def step_workflow(
+    workflow: Workflow,
+    run: RunState,
+    registry: Mapping[str, NodeHandler],
+    *,
+    reducers: Mapping[str, ReducerDefinition] | None = None,
+    subgraphs: Subgraphs | None = None,
+) -> RunState:
+    """At most one step of a run."""
+    _Engine.attach(workflow, run, registry, reducers, subgraphs).step()
+    return run
+
+
+async def step_workflow_async(
+    workflow: Workflow,
+    run: RunState,
+    registry: Mapping[str, AsyncNodeHandler],
+    *,
+    reducers: Mapping[str, ReducerDefinition] | None = None,
+    subgraphs: Subgraphs | None = None,
+    platform: object = None,
+) -> RunState:
+    """At most one step of a run, or one batch of concurrent items."""
+    await _Engine.attach(workflow, run, registry, reducers, subgraphs, platform).step_async()
+    return run
+
+
+async def _as_result(engine: _Engine, going: Awaitable[RunState]) -> RunState:
+    try:
+        return await going
+    except Exception as error:  # reported in the run, by contract
+        engine.run.status, engine.run.error = RunStatus.FAILED, str(error)
+        return engine.run
+
+
+# ---- the engine
+
+
+class _Engine:
+    """One run with everything that drives it."""
+
+    def __init__(self, program: Program, run: RunState, registry: Mapping[str, Any], platform: object) -> None:
+        self.program = program
+        self.run = run
+        self.registry = registry
+        self.platform = platform
+        self.view = RunStateSlice(run)
+
+    @classmethod
+    def create(
+        cls,
+        workflow: Workflow,
+        workflow_input: dict[str, Any],
+        registry: Mapping[str, Any],
+        reducers: Mapping[str, ReducerDefinition] | None,
+        subgraphs: Subgraphs | None,
+        limits: RunLimits | None,
+        platform: object = None,
+    ) -> _Engine:
+        workflow.validate_structure().raise_for_errors()
+        program = build_program(workflow, reducers, subgraphs)
+        return cls(program, create_run_state(program, workflow_input, limits=limits), registry, platform)
+
+    @classmethod
+    def attach(
+        cls,
+        workflow: Workflow,
+        run: RunState,
+        registry: Mapping[str, Any],
+        reducers: Mapping[str, ReducerDefinition] | None,
+        subgraphs: Subgraphs | None,
+        platform: object = None,
+    ) -> _Engine:
+        if run.workflow_name != workflow.name:
+            raise WorkflowExecutionError(f"the run belongs to workflow {run.workflow_name!r}, not to {workflow.name!r}", code="workflow_mismatch")
+        return cls(build_program(workflow, reducers, subgraphs), run, registry, platform)
+
+    def accept(self, payload: dict[str, Any] | None, outcome: str) -> bool:
+        """Takes an answer, or makes a snapshot run again. False when there is nothing to drive."""
+        run = self.run
+        if run.status is RunStatus.INTERRUPTED:
+            if payload is None:
+                return False
+            if run.interrupt is None:
+                raise WorkflowExecutionError("the run is interrupted but holds no interrupt", code="damaged")
+            self._answer(payload, outcome)
+            return True
+        if payload is not None or run.status is RunStatus.FAILED:
+            raise WorkflowExecutionError(
+                f"the run is {run.status.value}: it takes no answer" if payload is not None else "a failed run cannot be resumed",
+                code="run_not_interrupted",
+            )
+        if run.status is RunStatus.COMPLETED:
+            return False
+        run.status, run.error = RunStatus.RUNNING, None
+        return True
+
+    def _answer(self, payload: dict[str, Any], outcome: str) -> None:
+        request = self.run.interrupt
+        assert request is not None
+        transition = kernel.resume(
+            self.program, self.view, request, payload, outcome, number=request.step_number or 0, walk=_STAY
+        )
+        self.run.interrupt, self.run.status, self.run.error = None, RunStatus.RUNNING, None
+        local.apply(self.run, transition)
+        if transition.frame_id in self.run.ready_frame_ids:  # the answered frame runs before its waiting siblings
+            local.enqueue_frame(self.run, transition.frame_id, front=True)
+        if transition.error is not None:
+            raise transition.error
+
+    # -- driving
+
+    def drive(self) -> RunState:
+        try:
+            while self.step():
+                pass
+        except Exception as error:
+            self._failed(error)
+            raise
+        return self.run
+
+    async def drive_async(self) -> RunState:
+        try:
+            while await self.step_async():
+                pass
+        except Exception as error:
+            self._failed(error)
+            raise
+        return self.run
+
+    def _failed(self, error: Exception) -> None:
+        self.run.status, self.run.error = RunStatus.FAILED, str(error)
+
+    def step(self) -> bool:
+        """One step; False when the run stands still."""
+        frame = self._select()
+        if frame is None:
+            return False
+        number = admit_step_attempt(self.run, frame, frame.node_id)
+        call = self._control_step(frame, number)
+        if isinstance(call, NodeCall):
+            self._finish(call, number, self._call(call))
+        return self._moving()
+
+    async def step_async(self) -> bool:
+        """One step, or one batch of items; False when the run stands still."""
+        frame = self._select()
+        if frame is None:
+            return False
+        number = admit_step_attempt(self.run, frame, frame.node_id)
+        batch = [(frame, number), *self._claim_siblings(frame)]
+        calls = [(self._control_step(member, n), n) for member, n in batch]
+        ready = [(call, n) for call, n in calls if isinstance(call, NodeCall)]
+        answers = await asyncio.gather(*(self._call_async(call) for call, _ in ready))
+        for (call, n), answer in zip(ready, answers, strict=True):
+            self._finish(call, n, answer)
+        return self._moving()
+
+    def _select(self) -> ExecutionFrame | None:
+        run = self.run
+        if run.status in (RunStatus.INTERRUPTED, RunStatus.COMPLETED, RunStatus.FAILED):
+            return None
+        run.status = RunStatus.RUNNING
+        frame = local.select_next_frame(run)
+        if frame is None:
+            status = local.resolve_no_ready_frames(run)
+            run.status = status
+            if status is RunStatus.FAILED and run.error is None:
+                run.error = "a frame failed"
+        return frame
+
+    def _moving(self) -> bool:
+        return self.run.status is RunStatus.RUNNING
+
+    def _claim_siblings(self, first: ExecutionFrame) -> list[tuple[ExecutionFrame, int]]:
+        """Queued siblings of a concurrent item that also stand at node steps, as far as the budget goes."""
+        if not self._batchable(first):
+            return []
+        run, claimed = self.run, list[tuple[ExecutionFrame, int]]()
+        same = (first.parent_frame_id, first.metadata["foreach_node_id"], first.metadata["activation_id"])
+        for frame_id in list(run.ready_frame_ids):
+            if run.steps_remaining == 0:
+                break
+            frame = run.frames[frame_id]
+            if (frame.parent_frame_id, frame.metadata.get("foreach_node_id"), frame.metadata.get("activation_id")) == same and self._batchable(frame):
+                run.ready_frame_ids.remove(frame_id)
+                frame.status = FrameStatus.RUNNING
+                claimed.append((frame, admit_step_attempt(run, frame, frame.node_id)))
+        return claimed
+
+    def _batchable(self, frame: ExecutionFrame) -> bool:
+        plan = self._plan(frame)
+        if frame.kind != ITEM_FRAME or not isinstance(plan.steps.get(frame.node_id), NodeUse):
+            return False
+        owner = plan.steps.get(frame.metadata.get("foreach_node_id", ""))
+        return isinstance(owner, ForeachNode) and owner.mode == "concurrent"
+
+    # -- one step
+
+    def _control_step(self, frame: ExecutionFrame, number: int) -> NodeCall | None:
+        """Does a control step; a node step is prepared instead, and its call handed back."""
+        plan, walk = self._plan(frame), Walk(hops=1, admitted=number, inline_items=None)
+        step = plan.step(frame.node_id)
+        if isinstance(step, NodeUse):
+            try:
+                return kernel.prepare(self.program, self.view, frame.id, platform=self.platform)
+            except Exception as error:  # the step's failure, which its foreach may take in
+                self._apply(kernel.fail(self.program, self.view, frame.id, error, walk=_STAY))
+                return None
+        if isinstance(step, ForeachNode) and step.mode == "concurrent" and foreach_visits(frame, step.id).active_id is not None:
+            self._settle(frame, step, number)
+            return None
+        self._apply(kernel.walk_on(self.program, self.view, frame.id, walk=walk))
+        return None
+
+    def _settle(self, frame: ExecutionFrame, step: ForeachNode, number: int) -> None:
+        """The controller of an open concurrent visit was woken: finish it, or fill its window again."""
+        draft = Draft(self.program, self.view, frame.id)
+        visits = foreach_visits(frame, step.id)
+        if visits.mode != step.mode:
+            raise WorkflowExecutionError(
+                f"foreach {step.id!r} of frame {frame.id!r} began in mode {visits.mode!r}, the workflow says {step.mode!r}", code="damaged"
+            )
+        items = foreach.read_items(draft, frame, step)
+        if local.controller_can_finish(self.run, frame, step.id, len(items)):
+            self._apply(kernel.finish_foreach(self.program, self.view, frame.id, walk=Walk(hops=0, admitted=number, inline_items=None)))
+            return
+        assert visits.active_id is not None
+        local.admit(self.run, foreach.activation(self._plan(frame), frame, step, visits.active_id, items, number), number)
+
+    def _finish(self, call: NodeCall, number: int, answer: tuple[Any, Exception | None]) -> None:
+        raw, error = answer
+        if error is not None:
+            self._apply(kernel.fail(self.program, self.view, call.frame_id, error, walk=_STAY))
+        else:
+            self._apply(kernel.complete(self.program, self.view, call, raw, number=number, walk=_STAY))
+
+    def _apply(self, transition: Transition) -> None:
+        if transition.error is not None:
+            # The step failed for good. Its frame stays as it stood, and the caller gets the exception itself.
+            if is_fatal(transition.error) or isinstance(transition.error, WorkflowStepLimitExceeded):
+                raise transition.error
+            local.apply(self.run, transition)
+            self.run.frames[transition.frame_id].status = FrameStatus.FAILED
+            raise transition.error
+        local.apply(self.run, transition)
+
+    # -- handlers
+
+    def _handler(self, call: NodeCall) -> Any:
+        handler = self.registry.get(call.handler)
+        if handler is None:
+            raise WorkflowExecutionError(
+                f"no handler is registered for {call.handler!r}",
+                code="handler_missing",
+                path=f"nodes[{call.node_id}].node",
+                hint="add it to the registry under the node definition's name",
+            )
+        return handler
+
+    def _call(self, call: NodeCall) -> tuple[Any, Exception | None]:
+        try:
+            return self._handler(call)(call.handler_payload(), call.context), None
+        except Exception as error:  # a handler may raise anything; the foreach policy decides
+            return None, error
+
+    async def _call_async(self, call: NodeCall) -> tuple[Any, Exception | None]:
+        try:
+            answer = self._handler(call)(call.handler_payload(), call.context)
+            return (await answer if inspect.isawaitable(answer) else answer), None
+        except Exception as error:
+            return None, error
+
+    def _plan(self, frame: ExecutionFrame) -> Plan:
+        return self.program.for_scope(self.run.scopes.get(frame.scope_id))
+
+
+def build_program(
+    workflow: Workflow, reducers: Mapping[str, ReducerDefinition] | None = None, subgraphs: Subgraphs | None = None
+) -> Program:
+    """The workflow with its prepared children, compiled."""
+    return Program(
+        compile_plan(workflow, reducers=reducers),
+        {key: compile_plan(child.workflow, reducers=child.reducers) for key, child in (subgraphs or {}).items()},
+    )
+
+
+def create_run_state(program: Program, workflow_input: dict[str, Any], *, limits: RunLimits | None = None) -> RunState:
+    """A new run in memory: pending, its root frame queued. Raises when the input does not satisfy its schema."""
+    start = kernel.start(program, workflow_input)
+    name = program.root.workflow.name
+    run = RunState(
+        workflow_name=name,
+        status=RunStatus.PENDING,
+        workflow_input=start.workflow_input,
+        state=start.state,
+        scopes={ROOT_SCOPE_ID: RuntimeScope(ROOT_SCOPE_ID, name, start.workflow_input, start.state)},
+        lineages={ROOT_LINEAGE_ID: LineageState(ROOT_LINEAGE_ID, ROOT_SCOPE_ID)},
+        limits=limits or RunLimits(),
+    )
+    local.put_frame(run, start.frame)
+    local.enqueue_frame(run, start.frame.id)
+    run.current_frame_id = start.frame.id
+    run.sync_from_current_frame()
+    return run

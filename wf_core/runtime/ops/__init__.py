@@ -1,0 +1,1 @@
+"""One module per step kind: what a frame that stands at such a step does."""
