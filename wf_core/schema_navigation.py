@@ -23,11 +23,11 @@ MAX_REFERENCE_HOPS: Final = 32
 """The longest chain of references that is followed; a longer one counts as unresolved."""
 
 MAX_INLINED_SCHEMAS: Final = 4096
-"""Past this many copied subschemas references are kept as they are: definitions that each use the next one twice grow
-without bound when they are inlined."""
+"""Past this many copied subschemas the rest is kept as it is, references and all: definitions that each use the next
+one twice grow without bound when they are inlined."""
 
 MAX_INLINED_DEPTH: Final = 128
-"""Subschemas below this depth are copied as they are."""
+"""Subschemas below this depth are kept as they are."""
 
 _DEFINITION_KEYWORDS: Final = ("$defs", "definitions")
 _COMPOSITION_KEYWORDS: Final = ("allOf", "anyOf", "oneOf")
@@ -135,7 +135,7 @@ class _Inliner:
     def copy(self, node: SchemaNode, expanding: frozenset[int], depth: int) -> dict[str, Any]:
         """Copy one subschema; ``expanding`` holds the definitions that it is a part of."""
         self._copied += 1
-        if depth > MAX_INLINED_DEPTH:
+        if depth > MAX_INLINED_DEPTH or self._copied > MAX_INLINED_SCHEMAS:
             return self._keep(node)
         if "$ref" not in node.schema:
             return self._copy_keywords(node, expanding, depth)
@@ -144,7 +144,7 @@ class _Inliner:
         if chain is None:
             return {}
         targets = {id(target.schema) for target in chain[1:]}
-        if targets & expanding or self._copied > MAX_INLINED_SCHEMAS:
+        if targets & expanding:
             return self._keep(node)
         inner = expanding | targets
         merged: dict[str, Any] = {}

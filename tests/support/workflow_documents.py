@@ -6,7 +6,7 @@ other name that is not described otherwise is a step of the node ``work``, which
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wf_core.models import Workflow
@@ -88,12 +88,6 @@ def workflow(
         "edges": edges,
     }
     return Workflow.model_validate({**document, **changes})
-
-
-def changed(sound: Workflow, change: Callable[[Workflow], object]) -> Workflow:
-    """The workflow after a change of its attributes, as models allow it."""
-    change(sound)
-    return sound
 
 
 def found(checked: Workflow) -> list[tuple[str, str]]:

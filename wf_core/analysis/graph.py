@@ -23,6 +23,7 @@ from wf_core.models.steps import (
     SubgraphNode,
 )
 from wf_core.models.workflow import Edge, Workflow
+from wf_core.tokens import END
 
 LOOP_OUTCOME: Final = "loop"
 DONE_OUTCOME: Final = "done"
@@ -66,7 +67,7 @@ class WorkflowGraph:
         pending = deque(reached)
         while pending:
             for route in self.routes_from(pending.popleft()):
-                if route.target in self.steps and route.target not in reached:
+                if route.target != END and route.target in self.steps and route.target not in reached:
                     reached.add(route.target)
                     pending.append(route.target)
         return frozenset(reached)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import isfinite
-from typing import Annotated, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, TypeAlias, cast
 
 from pydantic import Field, PlainValidator
 from typing_extensions import TypeAliasType
@@ -11,10 +11,13 @@ from typing_extensions import TypeAliasType
 FiniteFloat: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
 
 # The order of the members is the order of the published schema. A named alias, so that it is published once.
-JsonValue = TypeAliasType(
-    "JsonValue",
-    "bool | int | FiniteFloat | str | list[JsonValue] | dict[str, JsonValue] | None",
-)
+if TYPE_CHECKING:  # basedpyright loses the recursion of the other form in the modules that import it
+    JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
+else:
+    JsonValue = TypeAliasType(
+        "JsonValue",
+        "bool | int | FiniteFloat | str | list[JsonValue] | dict[str, JsonValue] | None",
+    )
 """Any JSON value: null, bool, int, finite float, str, list, or dict with string keys."""
 
 

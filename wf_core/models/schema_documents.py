@@ -34,18 +34,20 @@ def check_json_schema(document: Mapping[str, Any]) -> None:
 
 
 def _fault(text: str) -> str | None:
-    document: dict[str, Any] = json.loads(text)
-    if not isinstance(document.get("$schema", ""), str):
-        return "$schema must be a string"
-    if not document.get("required", True):
-        # An empty list demands nothing. Draft 4 alone forbids it, and dumps of our models write it.
-        del document["required"]
     try:
+        document: dict[str, Any] = json.loads(text)
+        if not isinstance(document.get("$schema", ""), str):
+            return "$schema must be a string"
+        if document.get("required") == []:
+            # An empty list demands nothing. Draft 4 alone forbids it, and dumps of our models write it.
+            del document["required"]
         validator_for(document, default=Draft202012Validator).check_schema(document)
     except SchemaError as error:
         return f"{error.message} (at {error.json_path})"
     except RecursionError:
         return "the document is nested too deeply"
+    except ValueError as error:
+        return f"$schema is no URI: {error}"
     return None
 
 

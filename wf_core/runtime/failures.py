@@ -7,6 +7,7 @@ from wf_core.models.steps import ForeachNode
 from wf_core.run_state import ExecutionFrame, FrameStatus
 from wf_core.runtime.draft import Draft, open_visit_mode
 from wf_core.runtime.scheduler import ForeachIterationMetadata, damaged, foreach_visits, with_visit
+from wf_core.runtime.slice import loaded
 from wf_core.runtime.transition import Arrive, FailRun, ItemError, RemoveFrame, RunError
 
 
@@ -58,7 +59,7 @@ def failure_order(draft: Draft, frame: ExecutionFrame) -> tuple[int, ...]:
 
 
 def _take_item(draft: Draft, frame: ExecutionFrame, iteration: ForeachIterationMetadata, error: Exception) -> str | None:
-    record = ItemError(iteration.loop_index, frame.id, frame.node_id, type(error).__name__, str(error), iteration.loop_item)
+    record = ItemError(iteration.loop_index, frame.id, frame.node_id, type(error).__name__, str(error), loaded(iteration.loop_item))
     controller = draft.require_frame(frame.parent_frame_id, frame.id)
     concurrent = open_visit_mode(draft, controller, iteration) == "concurrent"
     if concurrent:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from wf_core.errors import WorkflowExecutionError
-from wf_core.models.steps import EndNode, Step
+from wf_core.models.steps import EndNode, ForeachNode, Step
 from wf_core.plan import Plan
 from wf_core.run_state import ITEM_FRAME, WORKFLOW_FRAME, ExecutionFrame, FrameStatus, Json
 from wf_core.runtime.draft import Draft, open_visit_mode
@@ -47,7 +47,7 @@ def destination(draft: Draft, plan: Plan, frame: ExecutionFrame, outcome: str) -
             path=f"nodes[{frame.node_id}]",
             hint=f"lead the item back to {iteration.foreach_node_id!r}",
         )
-    if target in draft.context(frame).foreach:
+    if isinstance(plan.steps.get(target), ForeachNode) and target in active_owners(draft, frame):
         raise WorkflowExecutionError(
             f"an item of foreach {iteration.foreach_node_id!r} targets the older owner {target!r}",
             code="invalid_foreach_return",
@@ -55,6 +55,18 @@ def destination(draft: Draft, plan: Plan, frame: ExecutionFrame, outcome: str) -
             hint=f"lead the item back to its immediate owner {iteration.foreach_node_id!r}",
         )
     return Destination(Way.ONWARD, target)
+
+
+def active_owners(draft: Draft, frame: ExecutionFrame) -> set[str]:
+    """The foreach steps whose items the frame is inside, in its scope."""
+    owners: set[str] = set()
+    current: ExecutionFrame | None = frame
+    while current is not None and current.scope_id == frame.scope_id:
+        iteration = ForeachIterationMetadata.from_frame(current)
+        if iteration is not None:
+            owners.add(iteration.foreach_node_id)
+        current = None if current.parent_frame_id is None else draft.require_frame(current.parent_frame_id, current.id)
+    return owners
 
 
 def move(draft: Draft, frame: ExecutionFrame, to: Destination, outcome: str) -> str | None:

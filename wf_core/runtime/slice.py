@@ -55,6 +55,20 @@ class SliceMiss(Exception):  # noqa: N818 - control flow, not an error
         self.needs = needs
 
 
+@dataclass(frozen=True, slots=True)
+class Unloaded:
+    """Stands in an item frame's metadata for an item that the slice was not given."""
+
+    frame_id: str
+
+
+def loaded(item: Json) -> Json:
+    """The item itself; :class:`SliceMiss` when the slice was not given it."""
+    if isinstance(item, Unloaded):
+        raise SliceMiss(Need("item", item.frame_id))
+    return item
+
+
 class RunSlice(Protocol):
     """What the kernel may read of a run. Nothing returned here may be changed by its reader."""
 

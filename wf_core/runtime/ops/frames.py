@@ -14,7 +14,7 @@ from typing import Any
 from wf_core.context_contracts import FOREACH_CONTEXT_KEY, LOOP_INDEX_CONTEXT_KEY, LOOP_ITEM_CONTEXT_KEY, RESERVED_CONTEXT_KEYS
 from wf_core.run_state import ExecutionFrame, ForeachContext, RunState
 from wf_core.runtime.scheduler import ForeachIterationMetadata, damaged
-from wf_core.runtime.slice import RunSlice, RunStateSlice
+from wf_core.runtime.slice import RunSlice, RunStateSlice, loaded
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,7 @@ def frame_context_view(run: RunState | RunSlice, frame: ExecutionFrame) -> Frame
         seen.add(current.id)
         iteration = ForeachIterationMetadata.from_frame(current)
         if iteration is not None:
+            loaded(iteration.loop_item)
             entries.append((iteration.to_context(current), iteration.loop_alias))
         if current.parent_frame_id is None:
             break

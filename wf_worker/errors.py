@@ -1,0 +1,43 @@
+"""Errors of the distributed engine. Each code stands in docs/reference/errors.md."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from wf_core.errors import WfError, WorkflowExecutionError
+
+
+class StoreError(WfError):
+    """The run store cannot do what was asked."""
+
+    default_code: ClassVar[str] = "store_failed"
+
+
+class StoreUnavailable(StoreError):
+    """The store server cannot be reached or refuses work for now; the same call may succeed later."""
+
+    default_code: ClassVar[str] = "store_unavailable"
+
+
+class RunDamaged(StoreError, WorkflowExecutionError):
+    """A stored record is missing or cannot be what the engine wrote. Never read as absent."""
+
+    default_code: ClassVar[str] = "damaged"
+
+
+class RequestRefused(WfError):
+    """What a caller asked for conflicts with the run as it is; ``details`` says with what."""
+
+    default_code: ClassVar[str] = "refused"
+
+    def __init__(
+        self, message: str, *, code: str, path: str | None = None, hint: str | None = None, details: dict[str, Any] | None = None
+    ) -> None:
+        super().__init__(message, code=code, path=path, hint=hint)
+        self.details = details or {}
+
+
+class SettingsInvalid(WfError):
+    """A setting is wrong or unsafe."""
+
+    default_code: ClassVar[str] = "settings_invalid"

@@ -1,0 +1,147 @@
+"""Every key of the run store and what it holds. Nothing else spells a key.
+
+A run lives in one of a fixed number of shards, chosen by a checksum of its run id. All keys of a shard carry its hash
+tag, so one script touches one slot of a cluster::
+
+    {wf:07}:attn      sorted set: incarnation by next attention of a sweeper, in ms
+    {wf:07}:ids       hash: run id to its newest incarnation
+    {wf:07}:runs      sorted set: incarnation by creation time, in ms; `runs:<status>` likewise for one status
+    {wf:07}:inbox     sorted set: `<incarnation>#<step number>` of open interrupts by opening time
+    {wf:07}:r:<incarnation>:...    one run, below
+
+Below a run (``base``)::
+
+    h            hash, the header: identity, status, revision, counters, flags, input, output, error
+    f            hash, frame heads by frame key: engine-made words separated by `|` (see prelude.lua)
+    b            hash, frame bodies by frame key, opaque
+    ready held paused leases waits failed      sorted sets of frame keys by time, in ms
+    open closed  hashes, interrupts by step number
+    holds        hash: activation key or `run`, to the step number of the interrupt that set it
+    a            hash: activation heads by activation key, `<key>:t` their opaque template
+    i:<act> r:<act> w:<act>        items by index; results by index; indexes of waiting items
+    s:<scope>    hash: committed top-level state fields
+    l:<frame>    string: the pending writes of a concurrent item's lineage, one record a line
+    x:<name>     string: one large value, staged in chunks
+    t            stream: trace entries, ids `<ordinal>-0`
+    k            set: names of the keys above that have a name of their own, for deletion
+
+Elsewhere, each harmless alone::
+
+    wf:doc:<digest>          string: a workflow document
+    wf:flows wf:flow:<name>  set of workflow names; hash: version to digest
+    wf:idem:<key>            string: what a submit with this idempotency key created
+    wf:workers               hash: announcements of live workers
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from typing import Final
+
+from wf_core.run_state import ITEM_FRAME, ExecutionFrame
+
+LAYOUT: Final = "1"
+"""Number of this record layout. A worker leaves runs of a newer one alone."""
+
+DEFAULT_SHARDS: Final = 16
+
+RUN_KEYS: Final = {
+    "HEADER": "h",
+    "FRAMES": "f",
+    "BODIES": "b",
+    "READY": "ready",
+    "HELD": "held",
+    "PAUSED": "paused",
+    "LEASES": "leases",
+    "WAITS": "waits",
+    "FAILED": "failed",
+    "OPEN": "open",
+    "CLOSED": "closed",
+    "HOLDS": "holds",
+    "ACTIVATIONS": "a",
+    "ITEMS": "i:",
+    "RESULTS": "r:",
+    "WAITING": "w:",
+    "STATE": "s:",
+    "LINEAGE": "l:",
+    "STAGED": "x:",
+    "TRACE": "t",
+    "NAMES": "k",
+}
+SHARD_KEYS: Final = {"ATTENTION": "attn", "IDS": "ids", "RUNS": "runs", "INBOX": "inbox"}
+
+
+def lua_names() -> str:
+    """The key names as Lua locals, put in front of every script."""
+    return "".join(f"local {name} = '{text}'\n" for name, text in {**RUN_KEYS, **SHARD_KEYS}.items())
+
+
+def short(text: str) -> str:
+    """16 characters of the SHA-256 of an id: what scripts see instead of users' text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def frame_key(frame: ExecutionFrame) -> str:
+    """The store key of a frame: items are ``<activation>:<index>``, so that a script can name them itself."""
+    if frame.kind == ITEM_FRAME:
+        return item_key(short(frame.metadata["activation_id"]), frame.metadata["loop_index"])
+    return short(frame.id)
+
+
+def item_key(activation: str, index: int) -> str:
+    """The store key of an item frame, from its activation's key."""
+    return f"{activation}:{index}"
+
+
+class Keys:
+    """Key names under one prefix."""
+
+    def __init__(self, prefix: str = "wf", shards: int = DEFAULT_SHARDS) -> None:
+        if not prefix or any(c in prefix for c in "{}|\n "):
+            raise ValueError(f"the store prefix {prefix!r} may not be empty or hold braces, bars, blanks or newlines")
+        self.prefix = prefix
+        self.shards = shards
+
+    def shard_of(self, run_id: str) -> int:
+        """The shard of a run id."""
+        return zlib.crc32(run_id.encode()) % self.shards
+
+    def incarnation(self, run_id: str, nonce: str) -> str:
+        """A new incarnation of a run id: it names its own shard, so that a message can be routed by it alone."""
+        return f"{self.shard_of(run_id):02d}-{nonce}"
+
+    def shard(self, number: int) -> str:
+        """What every key of a shard begins with."""
+        return f"{{{self.prefix}:{number:02d}}}:"
+
+    def shard_of_incarnation(self, incarnation: str) -> int:
+        """The shard an incarnation names; ``ValueError`` when it is none of this store's."""
+        number, dash, nonce = incarnation.partition("-")
+        if not dash or not nonce or not number.isdigit() or int(number) >= self.shards:
+            raise ValueError(f"{incarnation!r} is no run of this store")
+        return int(number)
+
+    def base(self, incarnation: str) -> str:
+        """What every key of a run begins with."""
+        return f"{self.shard(self.shard_of_incarnation(incarnation))}r:{incarnation}:"
+
+    def document(self, digest: str) -> str:
+        """A workflow document."""
+        return f"{self.prefix}:doc:{digest}"
+
+    def flows(self) -> str:
+        """The names of all published workflows."""
+        return f"{self.prefix}:flows"
+
+    def flow(self, name: str) -> str:
+        """The versions of one published workflow."""
+        return f"{self.prefix}:flow:{name}"
+
+    def idempotency(self, key: str) -> str:
+        """What a submit with this idempotency key created."""
+        return f"{self.prefix}:idem:{key}"
+
+    def workers(self) -> str:
+        """The announcements of live workers."""
+        return f"{self.prefix}:workers"

@@ -1,0 +1,16 @@
+-- audit: what an audit of a small run needs, read in one call. Changes nothing.
+-- answers audit <header> <heads> <ready> <held> <paused> <leases> <waits> <failed> <open> <holds> <activations> <counts> | gone
+if gone() then return answer({'gone'}) end
+local counts = {}
+for _, key in ipairs(call('HKEYS', base .. ACTIVATIONS)) do
+  if string.sub(key, -2) ~= ':t' then
+    local n = #counts
+    counts[n + 1], counts[n + 2], counts[n + 3] = key, ms(call('HLEN', base .. RESULTS .. key)), ms(call('SCARD', base .. WAITING .. key))
+  end
+end
+local sets = {}
+for i, name in ipairs({READY, HELD, PAUSED, LEASES, WAITS, FAILED}) do sets[i] = call('ZRANGE', base .. name, 0, -1) end
+return answer({
+  'audit', call('HGETALL', base .. HEADER), call('HGETALL', base .. FRAMES), sets[1], sets[2], sets[3], sets[4], sets[5], sets[6],
+  call('HGETALL', base .. OPEN), call('HGETALL', base .. HOLDS), call('HGETALL', base .. ACTIVATIONS), counts,
+})

@@ -1,0 +1,36 @@
+-- load: more of what a claimed frame reads. Nothing it reads can change while it is claimed or stands at an open
+-- interrupt, so a slice may be loaded in several calls.
+-- ARGV 5 frame key, 6 token, or the frame's revision when it stands at an interrupt, 7 number of wants, then each want:
+--      state <scope key> <n> <names...> | input | item <frame key> | results <activation> <from> <to> | large <name>
+-- answers loaded <values in order; results: <n> <values>> | gone | stale
+if gone() then return answer({'gone'}) end
+local head = head_of(ARGV[5])
+if ended() then return answer({'stale'}) end
+if not (holds_token(head, ARGV[6]) or (head and head[PLACE] == 'open' and head[REV] == ARGV[6])) then return answer({'stale'}) end
+local values, at = {}, 8
+for i = 1, tonumber(ARGV[7]) do
+  local kind = ARGV[at]
+  if kind == 'state' then
+    local names = {}
+    local n = tonumber(ARGV[at + 2])
+    for j = 1, n do names[j] = ARGV[at + 2 + j] end
+    values[i] = fields_of(ARGV[at + 1], names)
+    at = at + 3 + n
+  elseif kind == 'input' then
+    values[i] = get('input')
+    at = at + 1
+  elseif kind == 'item' then
+    values[i] = item_of(ARGV[at + 1], false)
+    at = at + 2
+  elseif kind == 'results' then
+    local indexes = {}
+    for j = tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3]) - 1 do indexes[#indexes + 1] = tostring(j) end
+    local act = act_of(ARGV[at + 1])
+    values[i] = {act and act[A_N] or false, #indexes > 0 and call('HMGET', base .. RESULTS .. ARGV[at + 1], unpack(indexes)) or {}}
+    at = at + 4
+  elseif kind == 'large' then
+    values[i] = call('GET', base .. STAGED .. ARGV[at + 1])
+    at = at + 2
+  end
+end
+return answer({'loaded', values})
