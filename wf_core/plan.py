@@ -165,7 +165,7 @@ def compile_plan(workflow: Workflow, *, reducers: Mapping[str, ReducerDefinition
         positions={step.id: i for i, step in enumerate(workflow.nodes)},
         routes=routes,
         contracts={
-            d.name: NodeContract(d, SchemaCheck(schema_document(d.input_schema)), SchemaCheck(schema_document(d.output_schema)))
+            d.name: NodeContract(d, SchemaCheck(d.input_schema.as_json_schema()), SchemaCheck(d.output_schema.as_json_schema()))
             for d in workflow.node_defs
         },
         interrupts={
@@ -176,21 +176,15 @@ def compile_plan(workflow: Workflow, *, reducers: Mapping[str, ReducerDefinition
         fields=fields,
         needs=_all_needs(workflow, steps, routes, fields),
         reducers=reducer_table(reducers),
-        input_check=SchemaCheck(schema_document(workflow.input_schema)),
-        output_check=SchemaCheck(schema_document(workflow.output_schema)),
+        input_check=SchemaCheck(workflow.input_schema.as_json_schema()),
+        output_check=SchemaCheck(workflow.output_schema.as_json_schema()),
     )
-
-
-def schema_document(schema: Any) -> dict[str, Any]:
-    """The JSON Schema document that a schema model stands for."""
-    document: dict[str, Any] = schema.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return document
 
 
 def compile_fields(schema: StateSchema) -> dict[tuple[str, ...], FieldRule]:
     """The declared state fields by path segments."""
     return {
-        path.parts: FieldRule(decl.reducer, SchemaCheck(schema_document(decl.validation_schema)))
+        path.parts: FieldRule(decl.reducer, SchemaCheck(decl.validation_schema.as_json_schema()))
         for path, decl in schema.field_index().items()
     }
 

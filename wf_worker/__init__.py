@@ -1,0 +1,1 @@
+"""The distributed engine: one Celery task over a run store in Redis."""

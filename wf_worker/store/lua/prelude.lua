@@ -309,6 +309,7 @@ local function answer(reply)
     if not score or tonumber(score) > soonest then call('ZADD', shard .. ATTENTION, ms(soonest), run) end
   end
   reply[#reply + 1] = out
+  reply[#reply + 1] = #out > 0 and get('digest') or ''
   return reply
 end
 

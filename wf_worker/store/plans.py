@@ -1,0 +1,45 @@
+"""Compiled plans, one per process and digest."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from wf_core.models.workflow import Workflow
+from wf_core.plan import Program, compile_plan
+from wf_core.reducers import ReducerDefinition
+from wf_worker.errors import RunDamaged
+from wf_worker.store.encoding import from_bytes
+
+MAX_PLANS: Final = 256
+
+
+class Plans:
+    """Programs by digest, the most recently used kept. Safe for threads."""
+
+    def __init__(self, load: Callable[[str], bytes | None], reducers: Mapping[str, ReducerDefinition] | None = None) -> None:
+        self._load = load
+        self._reducers = reducers
+        self._lock = threading.Lock()
+        self._known: OrderedDict[str, Program] = OrderedDict()
+
+    def program(self, digest: str) -> Program:
+        """The compiled workflow; :class:`RunDamaged` when its document is not in the store."""
+        with self._lock:
+            program = self._known.get(digest)
+            if program is not None:
+                self._known.move_to_end(digest)
+                return program
+        data = self._load(digest)
+        if data is None:
+            raise RunDamaged(f"the workflow document {digest} is not in the store", path=f"doc:{digest}", hint="publish it again")
+        program = Program(compile_plan(Workflow.model_validate(from_bytes(data, f"workflow {digest}")), reducers=self._reducers), {})
+        if program.root.digest != digest:
+            raise RunDamaged(f"the workflow document {digest} has the digest {program.root.digest}", path=f"doc:{digest}")
+        with self._lock:
+            self._known[digest] = program
+            while len(self._known) > MAX_PLANS:
+                self._known.popitem(last=False)
+        return program

@@ -1,0 +1,311 @@
+"""What a run store promises, in kernel terms, and the values it speaks in.
+
+A store keeps runs as records and changes them by calls. Every store keeps these promises:
+
+* A call is applied whole or not at all, and at the moment it is answered.
+* Every call may be executed again at any later time, unknown to its caller. It names what it acts on (a revision, a
+  token, a score, a call id), and its second execution changes nothing.
+* No revision, token or incarnation is given out twice, also not after the store lost its last writes.
+* While a frame is claimed, or stands at an open interrupt, nobody else changes what it reads.
+* A run that is gone stays gone: a late call does not bring back its keys.
+
+:class:`Records` is the narrow seam below: one method for each script, and plain reads. The Redis and the in-memory
+implementation are held to one conformance suite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Protocol
+
+from wf_core.run_state import InterruptRequest, Json
+from wf_core.runtime.transition import Purpose
+from wf_worker.store.slices import StoredSlice
+
+
+class Records(Protocol):
+    """The records of a store: scripts by name, and reads that need no script. Values are bytes."""
+
+    def call(self, script: str, incarnation: str, call_id: str, *args: str | bytes | int) -> list[Any]:
+        """Executes a script on a run; its answer, the messages to send and the run's workflow digest."""
+        ...
+
+    def sweep(self, shard: int, most: int, hold_off_ms: int) -> list[str]:
+        """Takes runs of a shard that want attention; nobody else gets them for ``hold_off_ms``."""
+        ...
+
+    def newest(self, run_id: str) -> str | None:
+        """The newest incarnation of a run id."""
+        ...
+
+    def header(self, incarnation: str, fields: Sequence[str]) -> dict[str, bytes] | None:
+        """Header fields that exist; None when there is no such run."""
+        ...
+
+    def page(self, shard: int, status: str | None, before_ms: float | None, most: int) -> list[tuple[str, int]]:
+        """Runs of a shard, newest first, created before a time: incarnation and creation time in ms."""
+        ...
+
+    def count(self, shard: int, status: str | None) -> int:
+        """How many runs a shard has, in all or of one status."""
+        ...
+
+    def trace(self, incarnation: str, start: int, most: int) -> list[tuple[int, str, bytes]]:
+        """Trace entries from a zero-based ordinal: step number, worker, entry."""
+        ...
+
+    def interrupts(self, incarnation: str) -> dict[int, tuple[bytes, bytes]]:
+        """Open interrupts by step number: head and record."""
+        ...
+
+    def progress(self, incarnation: str) -> list[tuple[bytes, bytes, int]]:
+        """Open concurrent activations: head, template, number of results."""
+        ...
+
+    def put_document(self, digest: str, data: bytes) -> None:
+        """Stores a workflow document under its digest."""
+        ...
+
+    def document(self, digest: str) -> bytes | None:
+        """A workflow document."""
+        ...
+
+    def add_version(self, name: str, version: str, digest: str) -> str:
+        """Binds a version of a name to a digest unless it is bound; the digest it is bound to."""
+        ...
+
+    def versions(self, name: str) -> dict[str, str]:
+        """The versions of a workflow: version to digest."""
+        ...
+
+    def flow_names(self) -> list[str]:
+        """The names of all published workflows."""
+        ...
+
+    def reserve(self, key: str, value: bytes, seconds: int) -> bytes:
+        """Reserves an idempotency key unless it is; the value it holds."""
+        ...
+
+    def announce(self, worker: str, record: bytes) -> None:
+        """Writes a worker's announcement."""
+        ...
+
+    def announcements(self) -> dict[str, bytes]:
+        """All workers' announcements."""
+        ...
+
+    def withdraw(self, worker: str) -> None:
+        """Removes a worker's announcement."""
+        ...
+
+    def ping(self) -> None:
+        """Runs a real script; raises :class:`~wf_worker.errors.StoreUnavailable` when that is not possible."""
+        ...
+
+    def close(self) -> None:
+        """Closes connections."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A frame that a message should name. ``frame`` is its store key, ``node`` the id of its step."""
+
+    incarnation: str
+    frame: str
+    revision: str
+    digest: str
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A workflow version in the store."""
+
+    name: str
+    version: str
+    digest: str
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NewRun:
+    """A submit, before it is in the store. ``extras`` are further header fields."""
+
+    run_id: str
+    incarnation: str
+    call_id: str
+    digest: str
+    workflow_input: dict[str, Json]
+    max_steps: int
+    open_policy: str = "fail"
+    closed_policy: str = "reject"
+    extras: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """A submit's answer. ``created`` is False where the run id was in use: then ``incarnation`` is the one using it."""
+
+    created: bool
+    run_id: str
+    incarnation: str
+    status: str
+    ready: tuple[Ready, ...] = ()
+
+
+class Refused(str, Enum):
+    """Why a call was refused. Expected conditions, not errors: whoever is told stops and does nothing."""
+
+    GONE = "gone"
+    """There is no such run (any more)."""
+    OVER = "over"
+    """The run has ended or is failing."""
+    STALE = "stale"
+    """The frame has moved on, or the claim was taken away."""
+    PAUSED = "paused"
+    HELD = "held"
+    ADMITTED = "admitted"
+    """Nothing was refused: the call itself admitted items, and no handler is needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A refused claim, with the messages that the call brought forth all the same."""
+
+    reason: Refused
+    ready: tuple[Ready, ...] = ()
+
+
+@dataclass(slots=True)
+class Claim:
+    """A frame that is ours until its lease runs out. ``step`` is the number of this visit; ``denied`` says that the
+    budget admits no more steps."""
+
+    incarnation: str
+    frame: str
+    token: str
+    owner: str
+    purpose: Purpose
+    step: int | None
+    attempt: int
+    losses: int
+    denied: bool
+    revision: str
+    view: StoredSlice
+
+    @property
+    def frame_id(self) -> str:
+        """The id of the claimed frame."""
+        return self.view.frame_id
+
+
+class CommitStatus(str, Enum):
+    """How a commit ended."""
+
+    DONE = "done"
+    AGAIN = "again"
+    """This very call had been applied before; its messages are found by the sweeper if they were not sent."""
+    REFUSED = "refused"
+    """The claim is gone (or the run is): nothing was written."""
+    BUDGET = "budget"
+    """The budget admits only ``left`` of the steps walked: walk again, that far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A commit's answer. ``claim`` is the next step of the same frame, where one was asked for and could be claimed."""
+
+    status: CommitStatus
+    ready: tuple[Ready, ...] = ()
+    left: int = 0
+    max_steps: int = 0
+    claim: Claim | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenInterrupt:
+    """An open interrupt as people see it. ``revision`` tells two pauses under one key apart after a lost tail."""
+
+    request: InterruptRequest
+    revision: str
+    opened_ms: int
+
+    @property
+    def number(self) -> int:
+        """The step number that is its key within the run."""
+        return self.request.step_number or 0
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """What is known of a run without its frames. Times are ms since the epoch, by the store's clock."""
+
+    run_id: str
+    incarnation: str
+    workflow: str
+    version: str
+    digest: str
+    status: str
+    revision: str
+    outcome: str | None
+    output: Json
+    error: dict[str, Json] | None
+    max_steps: int
+    steps_executed: int
+    trace_count: int
+    created_ms: int
+    updated_ms: int
+    ended_ms: int | None
+    paused: bool
+    workflow_input: Json = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing will happen to it any more."""
+        return self.status in ("completed", "failed", "cancelled")
+
+
+@dataclass(frozen=True, slots=True)
+class TracedStep:
+    """One trace entry as it is stored; ``entry`` is the wire form without its step number."""
+
+    step_number: int
+    worker: str
+    entry: dict[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class ActivationProgress:
+    """How far an open concurrent foreach is."""
+
+    node_id: str
+    frame_id: str
+    total: int
+    admitted: int
+    done: int
+
+
+@dataclass(frozen=True, slots=True)
+class DueRun:
+    """What of a run wants a sweeper now: expired claims as (frame, token), unclaimed frames with their score."""
+
+    incarnation: str
+    status: str
+    release: bool
+    expired: tuple[tuple[str, str], ...]
+    unclaimed: tuple[UnclaimedFrame, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UnclaimedFrame:
+    """A ready frame that nobody has claimed by the time it was looked for."""
+
+    frame: str
+    score: str
+    since_ms: int
+    looks: int
+    position: int

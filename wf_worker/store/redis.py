@@ -1,0 +1,195 @@
+"""Records in Redis or Valkey: every script by its hash, loaded again where the server has forgotten it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from importlib import resources
+from typing import Any, Final, TypeVar, cast
+
+import redis
+from redis.backoff import ExponentialBackoff
+from redis.exceptions import BusyLoadingError, ConnectionError, NoScriptError, RedisError, ReadOnlyError, TimeoutError
+from redis.retry import Retry
+
+from wf_worker.errors import RunDamaged, StoreUnavailable
+from wf_worker.store.keys import RUN_KEYS, SHARD_KEYS, Keys, lua_names
+
+SCRIPTS: Final = (
+    "audit", "cancel", "claim", "commit", "create", "due", "give_back", "interrupt", "load", "lost", "pause", "release", "renew",
+    "republish", "resume", "stage", "sweep",
+)  # fmt: skip
+
+T = TypeVar("T")
+
+
+@functools.cache
+def script_text(name: str) -> str:
+    """A whole script: key names, what all share, its own text."""
+    lua = resources.files("wf_worker.store").joinpath("lua")
+    return lua_names() + lua.joinpath("prelude.lua").read_text() + lua.joinpath(f"{name}.lua").read_text()
+
+
+def connect(url: str) -> redis.Redis:
+    """A client with bounded waits. valkey:// and valkeys:// are read as redis:// and rediss://."""
+    address = url.replace("valkeys://", "rediss://", 1).replace("valkey://", "redis://", 1)
+    return redis.Redis.from_url(
+        address,
+        protocol=2,
+        socket_timeout=10,
+        socket_connect_timeout=5,
+        socket_keepalive=True,
+        health_check_interval=25,
+        # Every call may be executed again, so repeating one whose answer was lost is always right.
+        retry=Retry(ExponentialBackoff(cap=1.0, base=0.05), 3),
+        retry_on_error=[ConnectionError, TimeoutError, BusyLoadingError],
+        client_name="wf-store",
+    )
+
+
+class RedisRecords:
+    """Implements :class:`wf_worker.store.protocol.Records` over a redis-py client."""
+
+    def __init__(self, client: redis.Redis, keys: Keys | None = None) -> None:
+        self.client = client
+        self.keys = keys or Keys()
+        self._hashes: dict[str, str] = {}
+
+    # ---- scripts
+
+    def call(self, script: str, incarnation: str, call_id: str, *args: str | bytes | int) -> list[Any]:
+        base = self.keys.base(incarnation)
+        shard = self.keys.shard(self.keys.shard_of_incarnation(incarnation))
+        return self._run(script, base + RUN_KEYS["HEADER"], base, shard, incarnation, call_id, *args)
+
+    def sweep(self, shard: int, most: int, hold_off_ms: int) -> list[str]:
+        prefix = self.keys.shard(shard)
+        reply = self._run("sweep", prefix + SHARD_KEYS["ATTENTION"], "", prefix, "", "", most, hold_off_ms)
+        return [incarnation.decode() for incarnation in reply[1]]
+
+    def _run(self, script: str, key: str, *args: str | bytes | int) -> list[Any]:
+        def once() -> list[Any]:
+            digest = self._hashes.get(script)
+            if digest is not None:
+                try:
+                    return cast(list[Any], self.client.evalsha(digest, 1, key, *args))  # pyright: ignore[reportUnknownMemberType]
+                except NoScriptError:
+                    pass  # the server restarted or was flushed; nothing was executed, so loading and calling again is safe
+            self._hashes[script] = cast(str, self.client.script_load(script_text(script)))  # pyright: ignore[reportUnknownMemberType]
+            if isinstance(self._hashes[script], bytes):
+                self._hashes[script] = cast(bytes, self._hashes[script]).decode()
+            return cast(list[Any], self.client.evalsha(self._hashes[script], 1, key, *args))  # pyright: ignore[reportUnknownMemberType]
+
+        return self._guard(once)
+
+    def _guard(self, act: Callable[[], T]) -> T:
+        try:
+            return act()
+        except (ConnectionError, TimeoutError, BusyLoadingError, ReadOnlyError) as error:
+            raise StoreUnavailable(f"the run store cannot be reached: {error}", hint="check WF_STORE_URL and the server") from error
+        except RedisError as error:
+            text = str(error)
+            if "WRONGTYPE" in text:
+                raise RunDamaged(f"a record has the wrong type: {text}") from error
+            if "OOM" in text:
+                raise StoreUnavailable("the run store is full", code="store_full", hint="give the server memory; nothing was written") from error
+            raise
+
+    # ---- plain reads
+
+    def newest(self, run_id: str) -> str | None:
+        key = self.keys.shard(self.keys.shard_of(run_id)) + SHARD_KEYS["IDS"]
+        value = self._guard(lambda: cast("bytes | None", self.client.hget(key, run_id)))
+        return None if value is None else value.decode()
+
+    def header(self, incarnation: str, fields: Sequence[str]) -> dict[str, bytes] | None:
+        key = self.keys.base(incarnation) + RUN_KEYS["HEADER"]
+        values = self._guard(lambda: cast("list[bytes | None]", self.client.hmget(key, list(fields))))
+        found = {name: value for name, value in zip(fields, values, strict=True) if value is not None}
+        return found or None
+
+    def _runs(self, shard: int, status: str | None) -> str:
+        return self.keys.shard(shard) + SHARD_KEYS["RUNS"] + (f":{status}" if status else "")
+
+    def page(self, shard: int, status: str | None, before_ms: float | None, most: int) -> list[tuple[str, int]]:
+        bound = "+inf" if before_ms is None else before_ms
+        key = self._runs(shard, status)
+        rows = self._guard(
+            lambda: cast(
+                "list[tuple[bytes, float]]",
+                self.client.zrevrangebyscore(key, bound, "-inf", start=0, num=most, withscores=True),  # pyright: ignore[reportUnknownMemberType]
+            )
+        )
+        return [(member.decode(), int(score)) for member, score in rows]
+
+    def count(self, shard: int, status: str | None) -> int:
+        key = self._runs(shard, status)
+        return self._guard(lambda: cast(int, self.client.zcard(key)))
+
+    def trace(self, incarnation: str, start: int, most: int) -> list[tuple[int, str, bytes]]:
+        key = self.keys.base(incarnation) + RUN_KEYS["TRACE"]
+        rows = self._guard(
+            lambda: cast("list[tuple[bytes, dict[bytes, bytes]]]", self.client.xrange(key, min=f"{start + 1}-0", max="+", count=most))  # pyright: ignore[reportUnknownMemberType]
+        )
+        return [(int(fields[b"n"]), fields[b"w"].decode(), fields[b"e"]) for _, fields in rows]
+
+    def interrupts(self, incarnation: str) -> dict[int, tuple[bytes, bytes]]:
+        key = self.keys.base(incarnation) + RUN_KEYS["OPEN"]
+        fields = self._guard(lambda: cast("dict[bytes, bytes]", self.client.hgetall(key)))
+        return {int(name): (head, fields[b"b" + name]) for name, head in fields.items() if not name.startswith(b"b")}
+
+    def progress(self, incarnation: str) -> list[tuple[bytes, bytes, int]]:
+        base = self.keys.base(incarnation)
+        fields = self._guard(lambda: cast("dict[bytes, bytes]", self.client.hgetall(base + RUN_KEYS["ACTIVATIONS"])))
+        acts = [name for name in fields if not name.endswith(b":t")]
+        pipe = self.client.pipeline(transaction=False)
+        for name in acts:
+            pipe.hlen(base + RUN_KEYS["RESULTS"] + name.decode())
+        counts = self._guard(lambda: cast("list[int]", pipe.execute())) if acts else []
+        return [(fields[name], fields[name + b":t"], done) for name, done in zip(acts, counts, strict=True)]
+
+    # ---- documents and the like
+
+    def put_document(self, digest: str, data: bytes) -> None:
+        self._guard(lambda: self.client.set(self.keys.document(digest), data))
+
+    def document(self, digest: str) -> bytes | None:
+        return self._guard(lambda: cast("bytes | None", self.client.get(self.keys.document(digest))))
+
+    def add_version(self, name: str, version: str, digest: str) -> str:
+        self._guard(lambda: self.client.sadd(self.keys.flows(), name))
+        self._guard(lambda: self.client.hsetnx(self.keys.flow(name), version, digest))
+        return self._guard(lambda: cast(bytes, self.client.hget(self.keys.flow(name), version))).decode()
+
+    def versions(self, name: str) -> dict[str, str]:
+        fields = self._guard(lambda: cast("dict[bytes, bytes]", self.client.hgetall(self.keys.flow(name))))
+        return {version.decode(): digest.decode() for version, digest in fields.items()}
+
+    def flow_names(self) -> list[str]:
+        return [name.decode() for name in self._guard(lambda: cast("set[bytes]", self.client.smembers(self.keys.flows())))]
+
+    def reserve(self, key: str, value: bytes, seconds: int) -> bytes:
+        name = self.keys.idempotency(key)
+        while True:
+            if self._guard(lambda: self.client.set(name, value, nx=True, ex=seconds)):
+                return value
+            held = self._guard(lambda: cast("bytes | None", self.client.get(name)))
+            if held is not None:  # else it expired between the two calls
+                return held
+
+    def announce(self, worker: str, record: bytes) -> None:
+        self._guard(lambda: self.client.hset(self.keys.workers(), worker, cast(Any, record)))
+
+    def announcements(self) -> dict[str, bytes]:
+        fields = self._guard(lambda: cast("dict[bytes, bytes]", self.client.hgetall(self.keys.workers())))
+        return {worker.decode(): record for worker, record in fields.items()}
+
+    def withdraw(self, worker: str) -> None:
+        self._guard(lambda: self.client.hdel(self.keys.workers(), worker))
+
+    def ping(self) -> None:
+        # A real script on a run that is not there: a server that answers PING but cannot execute scripts is not ready.
+        self.call("renew", self.keys.incarnation("ping", "ping"), "ping", "", "", 0)
+
+    def close(self) -> None:
+        self.client.close()

@@ -1,0 +1,204 @@
+"""A kernel transition as the flat list of operations that the scripts apply."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from wf_core.plan import Plan
+from wf_core.run_state import ITEM_FRAME, WORKFLOW_FRAME, ExecutionFrame
+from wf_core.runtime.slice import Unloaded
+from wf_core.runtime.transition import (
+    Activation,
+    AppendWrites,
+    Arrive,
+    Block,
+    CloseActivation,
+    CommitFields,
+    CompleteRun,
+    FailRun,
+    Offset,
+    OpenActivation,
+    OpenInterrupt,
+    Operation,
+    Place,
+    PutFrame,
+    RemoveFrame,
+    StepNumber,
+    Traced,
+    Transition,
+)
+from wf_worker.errors import RunDamaged
+from wf_worker.store import encoding
+from wf_worker.store.encoding import INLINE_VALUE, to_bytes
+from wf_worker.store.keys import frame_key, item_key, short
+from wf_worker.store.slices import StoredSlice
+
+INLINE_ITEMS_BYTES = 64 * 1024
+"""Bytes of items that may open a foreach inside a commit; more are staged first."""
+
+Arg = str | bytes | int
+
+
+@dataclass(slots=True)
+class Encoded:
+    """A transition ready to be sent: its operations, and what must be staged before it."""
+
+    operations: list[tuple[str, list[Arg]]] = field(default_factory=list[tuple[str, list[Arg]]])
+    staged_items: dict[str, list[bytes]] = field(default_factory=dict[str, list[bytes]])
+    staged_values: dict[str, bytes] = field(default_factory=dict[str, bytes])
+
+    def arguments(self) -> list[Arg]:
+        """Number of operations, then each as name, argument count, arguments."""
+        flat: list[Arg] = [len(self.operations)]
+        for name, args in self.operations:
+            flat.append(name)
+            flat.append(len(args))
+            flat.extend(args)
+        return flat
+
+
+class TransitionEncoder:
+    """Encodes one transition over the slice it was decided on."""
+
+    def __init__(self, view: StoredSlice, plan: Plan, call_id: str) -> None:
+        self._view = view
+        self._plan = plan
+        self._call_id = call_id
+        self._new: dict[str, ExecutionFrame] = {}
+        self._encoded = Encoded()
+
+    def encode(self, transition: Transition) -> Encoded:
+        """All operations, in order."""
+        for operation in transition.operations:
+            if isinstance(operation, PutFrame):
+                self._new[operation.frame.id] = operation.frame
+        for operation in transition.operations:
+            self._operation(operation)
+        return self._encoded
+
+    def _add(self, name: str, *args: Arg) -> None:
+        self._encoded.operations.append((name, list(args)))
+
+    def _operation(self, operation: Operation) -> None:
+        match operation:
+            case PutFrame(frame):
+                self._put(frame)
+            case Place(frame_id, purpose, _):
+                self._add("place", self._key(frame_id), purpose.value)
+            case Block(frame_id, _):
+                self._add("block", self._key(frame_id))
+            case RemoveFrame(frame_id):
+                self._add("remove", self._key(frame_id))
+            case AppendWrites(lineage_id, writes):
+                self._add("writes", self._lineage_key(lineage_id), encoding.encode_writes(writes))
+            case CommitFields(scope_id, fields, _):
+                args: list[Arg] = [short(scope_id)]
+                for name, value in fields.items():
+                    args += [name, self._value(to_bytes(value))]
+                self._add("fields", *args)
+            case OpenActivation(activation):
+                self._open(activation)
+            case Arrive(activation_id, index, frame_id, _, error):
+                record = b"" if error is None else encoding.encode_item_error(error)
+                self._add("arrive", short(activation_id), index, self._key(frame_id), "ok" if error is None else "error", record)
+            case CloseActivation(activation_id, frame_id, _):
+                self._add("close", short(activation_id), self._key(frame_id))
+            case OpenInterrupt(frame_id, request, step):
+                self._add("interrupt", self._key(frame_id), _number(step), encoding.encode_interrupt(request))
+            case CompleteRun(outcome, output):
+                self._add("complete", outcome, to_bytes(output))
+            case FailRun(frame_id, order, error):
+                self._add("fail", self._key(frame_id), ".".join(f"{i:08d}" for i in order), encoding.encode_error(error))
+            case Traced(entry, step):
+                frame = self._new.get(entry.frame_id) or self._view.frame(entry.frame_id)
+                self._add("trace", _number(step), encoding.encode_trace(entry, frame))
+
+    def _put(self, frame: ExecutionFrame) -> None:
+        key = frame_key(frame)
+        kind = self._kind(frame)
+        chain = self._chain(frame)
+        parent = "" if frame.parent_frame_id is None else self._key(frame.parent_frame_id)
+        body = encoding.encode_frame(frame, item_elsewhere=kind == "c")
+        self._add("frame", key, self._plan.positions[frame.node_id], parent, short(frame.scope_id), chain, kind, body)
+
+    def _kind(self, frame: ExecutionFrame) -> str:
+        if self._view.knows(frame.id):
+            return self._view.head(frame.id).kind
+        if frame.kind == ITEM_FRAME:
+            return "s"  # items of concurrent visits are made by the store
+        return "w" if frame.kind == WORKFLOW_FRAME else "g"
+
+    def _chain(self, frame: ExecutionFrame) -> str:
+        """The concurrent activations around a frame: its own head's, or (for a new frame) its parent's."""
+        current = frame
+        while not self._view.knows(current.id):
+            parent = self._new.get(current.parent_frame_id or "") or self._view.frame(current.parent_frame_id or "")
+            if parent is None:
+                raise RunDamaged(f"frame {current.id!r} has no known ancestor", path=f"frames[{current.id}]")
+            current = parent
+        return self._view.head(current.id).chain
+
+    def _key(self, frame_id: str) -> str:
+        if self._view.knows(frame_id):
+            return self._view.key(frame_id)
+        frame = self._new.get(frame_id)
+        if frame is None:
+            raise RunDamaged(f"frame {frame_id!r} is neither loaded nor new", path=f"frames[{frame_id}]")
+        return frame_key(frame)
+
+    def _lineage_key(self, lineage_id: str) -> str:
+        owner = self._view.frame_of_lineage(lineage_id)
+        if owner is None:
+            raise RunDamaged(f"lineage {lineage_id!r} belongs to no loaded frame", path=f"lineages[{lineage_id}]")
+        return self._view.key(owner)
+
+    def _value(self, data: bytes) -> bytes:
+        if len(data) <= INLINE_VALUE:
+            return b"=" + data
+        name = f"{self._call_id}.{len(self._encoded.staged_values)}"
+        self._encoded.staged_values[name] = data
+        self._add("staged", name, len(data))
+        return f"@{name} {len(data)}".encode()
+
+    def _open(self, activation: Activation) -> None:
+        key = short(activation.id)
+        items = [to_bytes(_whole(item)) for item in activation.items]
+        staged = len(items) > 64 or sum(map(len, items)) > INLINE_ITEMS_BYTES
+        if staged:
+            self._encoded.staged_items[key] = items
+        policy = "c" if activation.interrupt == "continue" else "q"
+        controller = self._new.get(activation.frame_id) or self._view.frame(activation.frame_id)
+        if controller is None:
+            raise RunDamaged(f"frame {activation.frame_id!r} is neither loaded nor new", path=f"frames[{activation.frame_id}]")
+        chain = self._chain(controller)
+        own = f"{key}.{policy}"
+        self._add(
+            "open",
+            key,
+            len(items),
+            activation.max_active,
+            activation.max_outstanding,
+            policy,
+            self._key(activation.frame_id),
+            f"{chain},{own}" if chain else own,
+            self._plan.positions[activation.body_node_id],
+            short(activation.scope_id),
+            activation.body_purpose.value,
+            _number(activation.step),
+            encoding.encode_template(activation),
+            "1" if staged else "0",
+            *([] if staged else items),
+        )
+
+
+def _whole(item: object) -> object:
+    if isinstance(item, Unloaded):
+        raise RunDamaged("an item that was not loaded cannot be stored")
+    return item
+
+
+def _number(step: StepNumber) -> str:
+    return f"+{step.n}" if isinstance(step, Offset) else str(step)
+
+
+__all__ = ["Encoded", "TransitionEncoder", "item_key"]
