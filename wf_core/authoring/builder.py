@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, Literal, Self, cast
+from typing import Any, Final, Literal, Self
 
 from wf_core.authoring.bindings import (
     StepInputs,
@@ -17,6 +17,7 @@ from wf_core.authoring.bindings import (
 from wf_core.authoring.decisions import Case, DecisionResult, DecisionTargets, MatchCases, choice_cases, match_cases
 from wf_core.authoring.expressions import CheckLike, SourceLike, condition_from, source_path
 from wf_core.authoring.graph import BranchRef, BranchResult, HandleResult, StepGraph, StepRef, step_id_of
+from wf_core.authoring.name_bindings import inputs_by_name, outputs_by_name
 from wf_core.authoring.nodes import (
     AsyncHandler,
     NodeSpec,
@@ -30,9 +31,9 @@ from wf_core.authoring.schemas import SchemaLike, schema_ref_from, state_schema_
 from wf_core.authoring.standard import RUNTIME_ERROR
 from wf_core.errors import WorkflowExecutionError
 from wf_core.models.conditions import Condition
-from wf_core.models.input_bindings import InputBinding, InputPathBinding, InputValueBinding, StepInputBinding
+from wf_core.models.input_bindings import InputBinding, InputValueBinding, StepInputBinding
 from wf_core.models.refs import CapabilityRef
-from wf_core.models.schemas import NodeDef, SchemaRef
+from wf_core.models.schemas import NodeDef
 from wf_core.models.steps import (
     ConditionNode,
     EndNode,
@@ -45,13 +46,12 @@ from wf_core.models.steps import (
     OutputBinding,
 )
 from wf_core.models.workflow import Workflow
-from wf_core.paths import GraphSourcePath, LocalPath, StatePath
+from wf_core.paths import LocalPath
 from wf_core.plan import condition_paths
 from wf_core.reducers import ReducerDefinition
 from wf_core.run_limits import RunLimits
 from wf_core.run_state import RunState
 from wf_core.runtime import execute_workflow, execute_workflow_async, resume_workflow, resume_workflow_async
-from wf_core.schema_navigation import property_names, root_node, walk
 from wf_core.tokens import END
 from wf_core.validation import ValidationReport
 
@@ -134,8 +134,10 @@ class WorkflowBuilder:
         return self._add_use(
             definition.name,
             id=id,
-            input=self._inputs_by_name(definition) if input is None else step_inputs(input),
-            output=self._outputs_by_name(definition) if output is None else step_outputs(output),
+            input=inputs_by_name(definition, state=self._state_schema, workflow_input=self._input_schema)
+            if input is None
+            else step_inputs(input),
+            output=outputs_by_name(definition, state=self._state_schema) if output is None else step_outputs(output),
             desc=spec.description if desc is None else desc,
             retry=retry,
             timeout_seconds=timeout_seconds,
@@ -435,24 +437,6 @@ class WorkflowBuilder:
         self._specs[spec.name] = spec
         return new
 
-    def _inputs_by_name(self, definition: NodeDef) -> list[StepInputBinding]:
-        in_state, in_input = property_names(self._state_schema), property_names(self._input_schema)
-        return [
-            InputPathBinding(
-                target=LocalPath((name,)), path=GraphSourcePath("state" if name in in_state else "input", (name,))
-            )
-            for name in _declared_names(definition.input_schema)
-            if name in in_state or name in in_input
-        ]
-
-    def _outputs_by_name(self, definition: NodeDef) -> list[OutputBinding]:
-        in_state = property_names(self._state_schema)
-        return [
-            OutputBinding(source=LocalPath((name,)), target=StatePath((name,)))
-            for name in _declared_names(definition.output_schema)
-            if name in in_state
-        ]
-
     def _add_use(
         self,
         name: str,
@@ -513,10 +497,3 @@ class WorkflowBuilder:
         )
         self.set_route(failure, "ok", END)
         return failure
-
-
-def _declared_names(schema: SchemaRef) -> list[str]:
-    """The top-level properties, in order, through references and compositions."""
-    places = (place.schema.get("properties") for place in walk(root_node(schema), ()))
-    tables = (cast("Mapping[str, object]", table) for table in places if isinstance(table, Mapping))
-    return list(dict.fromkeys(name for table in tables for name in table))

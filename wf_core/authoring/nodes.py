@@ -59,6 +59,8 @@ class NodeSpec(Generic[InputT, OutputT]):
     def __post_init__(self) -> None:
         if not self.name.strip():
             raise ValueError(f"the capability of {label_of(self.fn)} needs a name that is not blank")
+        if not self.is_async and is_coroutine_function(self.fn):
+            raise TypeError(f"{label_of(self.fn)} is a coroutine function and cannot become a synchronous capability")
         object.__setattr__(self, "outcomes", tuple(checked_outcomes(self.outcomes, f"capability {self.name!r}")))
 
     def __call__(self, payload: InputT, ctx: RuntimeContext | None = None) -> Any:
@@ -126,15 +128,17 @@ class NodeSpec(Generic[InputT, OutputT]):
             accepts_context=self.accepts_context,
         )
 
-    def _answers(self) -> Callable[[object], dict[str, Any]]:
+    def _answers(self) -> Callable[[Any], dict[str, Any]]:
         """The conversion of return values; everything it looks up is looked up here, once."""
         name, model, outcomes, default = self.name, self.output_model, self.outcomes, self.outcomes[0]
         may_be_none = model is Nothing
 
-        def answer(returned: object) -> dict[str, Any]:
-            chosen, output = default, returned
+        def answer(returned: Any) -> dict[str, Any]:
+            chosen: str = default
+            output: Any = returned
             if isinstance(returned, NodeReturn):
-                chosen, output = returned.outcome, cast("object", returned.output)  # pyright: ignore[reportUnknownMemberType]  # of any model
+                result = cast("NodeReturn[Any]", returned)
+                chosen, output = result.outcome, result.output
                 if chosen not in outcomes:
                     raise WorkflowExecutionError(
                         f"capability {name!r} returned the undeclared outcome {chosen!r}",
@@ -229,9 +233,6 @@ def build_async_registry(*specs: NodeSpec[Any, Any]) -> dict[str, AsyncHandler]:
 
 def _spec_of(fn: Callable[..., Any], options: dict[str, Any]) -> NodeSpec[Any, Any]:
     contract = contract_of(fn, input_model=options.get("input_model"), output_model=options.get("output_model"))
-    is_coroutine = is_coroutine_function(fn)
-    if is_coroutine and options.get("is_async") is False:
-        raise TypeError(f"{label_of(fn)} is a coroutine function and cannot become a synchronous capability")
     name = options.get("name") or getattr(fn, "__name__", None)
     if name is None:
         raise TypeError(f"{label_of(fn)} has no name of its own: pass name")
@@ -242,7 +243,7 @@ def _spec_of(fn: Callable[..., Any], options: dict[str, Any]) -> NodeSpec[Any, A
         "output_model": contract.output_model,
         "outcomes": DEFAULT_OUTCOMES,
         "description": docstring,
-        "is_async": is_coroutine,
+        "is_async": is_coroutine_function(fn),
     }
     return NodeSpec(fn=fn, accepts_context=contract.accepts_context, **{**read, **options})
 

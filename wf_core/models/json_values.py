@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import isfinite
-from typing import TYPE_CHECKING, Annotated, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias, cast
 
 from pydantic import Field, PlainValidator
 from typing_extensions import TypeAliasType
@@ -21,34 +21,82 @@ else:
 """Any JSON value: null, bool, int, finite float, str, list, or dict with string keys."""
 
 
+MAX_JSON_DEPTH: Final = 256
+"""Lists and objects inside one another."""
+
+
 def validate_strict_json_value(value: object) -> JsonValue:
     """The value, rebuilt from plain lists and dicts; nothing is converted and what is not JSON raises ``ValueError``.
 
-    NaN, infinities, tuples, sets, decimals, other mappings and sequences, keys that are not strings: all refused.
+    NaN, infinities, tuples, sets, decimals, other mappings and sequences, keys that are not strings, lone surrogates,
+    nesting deeper than :data:`MAX_JSON_DEPTH`: all refused, with the place in the value (``scores[1]``).
     """
     try:
-        return _rebuilt(value)
-    except RecursionError:
-        raise ValueError("JSON value is nested too deeply or contains itself") from None
+        return _rebuilt(value, MAX_JSON_DEPTH)
+    except _NotJson as error:
+        raise ValueError(f"{_place(error.place)}{error.reason}") from None
 
 
-def _rebuilt(value: object) -> JsonValue:
-    if value is None or type(value) in (bool, int, str):
+class _NotJson(Exception):  # noqa: N818 - carries the place outwards, then becomes a ValueError
+    """``place`` grows while the error leaves the value: innermost step first."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.place: list[str | int] = []
+
+
+def _rebuilt(value: object, depth: int) -> JsonValue:
+    kind = type(value)
+    if value is None or kind is bool or kind is int:
         return cast("JsonValue", value)
-    if type(value) is float:
-        if not isfinite(value):
-            raise ValueError(f"{value} is not a JSON number: it must be finite")
-        return value
+    if kind is str:
+        return _text(cast(str, value))
+    if kind is float:
+        if not isfinite(cast(float, value)):
+            raise _NotJson(f"{value} is not a JSON number: it must be finite")
+        return cast(float, value)
+    if depth == 0:
+        raise _NotJson(f"nested too deeply: more than {MAX_JSON_DEPTH} levels, or the value contains itself")
     if isinstance(value, list):
-        return [_rebuilt(item) for item in cast("list[object]", value)]
+        items: list[JsonValue] = []
+        for index, item in enumerate(cast("list[object]", value)):
+            try:
+                items.append(_rebuilt(item, depth - 1))
+            except _NotJson as error:
+                error.place.append(index)
+                raise
+        return items
     if isinstance(value, dict):
         fields: dict[str, JsonValue] = {}
         for key, item in cast("dict[object, object]", value).items():
             if not isinstance(key, str):
-                raise ValueError(f"object key {key!r} is not a string")
-            fields[key] = _rebuilt(item)
+                raise _NotJson(f"object key {key!r} is not a string")
+            try:
+                fields[_text(key)] = _rebuilt(item, depth - 1)
+            except _NotJson as error:
+                error.place.append(key)
+                raise
         return fields
-    raise ValueError(f"{type(value).__name__} is not a JSON value")
+    raise _NotJson(f"{kind.__name__} is not a JSON value")
+
+
+def _text(text: str) -> str:
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise _NotJson("text holds a lone surrogate, which is not Unicode") from None
+    return text
+
+
+def _place(steps: list[str | int]) -> str:
+    if not steps:
+        return ""
+    text = ""
+    for step in reversed(steps):
+        text += f"[{step}]" if isinstance(step, int) else f".{step!a}" if not step.isidentifier() else f".{step}"
+    return text.removeprefix(".") + ": "
 
 
 StrictJsonValue: TypeAlias = Annotated[

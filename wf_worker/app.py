@@ -1,0 +1,210 @@
+"""The engine on a Celery application, with every setting it needs and the reason for it."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import socket
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from celery import Celery
+from celery.signals import task_received, worker_ready, worker_shutdown
+from kombu import Exchange, Queue
+
+from wf_core.authoring import NodeSpec
+from wf_core.reducers import ReducerDefinition
+from wf_worker.dispatch import SENT_HEADER, Dispatcher
+from wf_worker.errors import SettingsInvalid
+from wf_worker.handlers import HandlerRegistry, build_handlers
+from wf_worker.leases import LeaseKeeper
+from wf_worker.settings import Settings
+from wf_worker.step_runner import StepRunner
+from wf_worker.store.opening import open_store
+from wf_worker.store.runs import RunStore
+from wf_worker.sweeper import Receipts, Sweeper
+from wf_worker.tasks import register_task
+
+log = logging.getLogger("wf.worker")
+
+REQUIRED: Final[Mapping[str, Any]] = {
+    # A message is a hint in JSON. Anything that can execute code when it is read stays out.
+    "task_serializer": "json",
+    "accept_content": ["json"],
+    # A task that runs inside its sender is no message at all: nothing would be distributed, nothing recovered.
+    "task_always_eager": False,
+}
+CHOSEN: Final[Mapping[str, Any]] = {
+    # One message at a time: a frame in a busy worker's prefetch is one that an idle worker cannot take.
+    "worker_prefetch_multiplier": 1,
+    # Nobody reads the results of wf.step; the store holds them.
+    "task_ignore_result": True,
+    "worker_send_task_events": False,
+    "worker_hijack_root_logger": False,
+    "broker_connection_retry_on_startup": True,
+    "broker_connection_max_retries": None,
+    # Running handlers end in peace on a shutdown; what does not end in time is recovered by its lease.
+    "worker_soft_shutdown_timeout": 30.0,
+    "task_default_delivery_mode": "persistent",
+}
+
+
+def store_id(settings: Settings) -> str:
+    """A name for the store that does not show where it is: messages of another store are refused by it."""
+    address = settings.store_url.rpartition("@")[2].partition("://")[2] or settings.store_url.rpartition("@")[2]
+    return hashlib.sha256(f"{address}|{settings.prefix}".encode()).hexdigest()[:12]
+
+
+def celery_app(settings: Settings) -> Celery:
+    """A Celery application for publishing and working, with the engine's settings and nothing else on it."""
+    app = Celery("wf", broker=settings.broker, set_as_current=False)
+    configure(app, settings)
+    return app
+
+
+def configure(app: Celery, settings: Settings) -> None:
+    """Sets what the engine needs; raises :class:`SettingsInvalid` naming a setting that the application made unsafe."""
+    conf: Any = app.conf
+    explicit = set(conf.changes) if hasattr(conf, "changes") else set[str]()
+    for name, value in REQUIRED.items():
+        present = conf.get(name)
+        if name in explicit and list_of(present) != list_of(value):
+            raise SettingsInvalid(
+                f"Celery setting {name} is {present!r}; the engine needs {value!r}",
+                code="celery_setting_unsafe",
+                path=name,
+                hint="remove it, or run the engine on a Celery application of its own",
+            )
+        conf[name] = value
+    for name, value in CHOSEN.items():
+        if name not in explicit:
+            conf[name] = value
+    queues = list(conf.task_queues or [])
+    if not any(queue.name == settings.queue for queue in queues):
+        queues.append(Queue(settings.queue, Exchange(settings.queue, type="direct"), routing_key=settings.queue))
+    conf.task_queues = queues
+
+
+def list_of(value: Any) -> list[Any]:
+    """A setting that may be one value or several, for comparison."""
+    return sorted(map(str, value)) if isinstance(value, list | tuple | set) else [value]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+
+
+@dataclass
+class WorkerNode:
+    """What one worker process holds: its store, its handlers, its dispatcher. Begun anew in every forked process."""
+
+    app: Celery
+    settings: Settings
+    handlers: HandlerRegistry
+    reducers: Mapping[str, ReducerDefinition] | None = None
+    receipts: Receipts = field(default_factory=Receipts)
+    sweeper: Sweeper | None = None
+    _pid: int = 0
+    _runner: StepRunner | None = None
+    _lock: Any = field(default_factory=threading.Lock)
+
+    def runner(self) -> StepRunner:
+        """The step runner of this process."""
+        if self._runner is None or self._pid != os.getpid():
+            with self._lock:
+                if self._runner is None or self._pid != os.getpid():
+                    store = self.open_store()
+                    self._runner = StepRunner(store, self.handlers, self.dispatcher(), LeaseKeeper(store), worker_name())
+                    self._pid = os.getpid()
+        return self._runner
+
+    def open_store(self) -> RunStore:
+        """A store of its own for the calling process."""
+        return open_store(self.settings, reducers=self.reducers)
+
+    def dispatcher(self) -> Dispatcher:
+        """A dispatcher over this application."""
+        return Dispatcher(self.app, self.settings, store_id(self.settings))
+
+    def start_sweeper(self) -> None:
+        """Begins to look for lost work in a thread of this process."""
+        self.sweeper = Sweeper(self.open_store(), self.dispatcher(), self.receipts, self.settings.sweep_seconds)
+        self.sweeper.start()
+
+    def stop(self) -> None:
+        """Ends the sweeper."""
+        if self.sweeper is not None:
+            self.sweeper.stop()
+
+
+def worker_name() -> str:
+    """The name under which this process claims frames: host and process."""
+    return f"{socket.gethostname()}:{os.getpid()}".replace("|", "-")
+
+
+def install(
+    app: Celery,
+    settings: Settings | None = None,
+    *,
+    nodes: Iterable[NodeSpec[Any, Any]] = (),
+    handlers: HandlerRegistry | None = None,
+    reducers: Mapping[str, ReducerDefinition] | None = None,
+) -> WorkerNode:
+    """Installs the engine on a Celery application: the task ``wf.step``, its queue, the sweeper.
+
+    ``nodes`` are the capabilities that this worker serves. The application's own tasks and queues stay as they are;
+    its broker must be the one that ``WF_BROKER_URL`` names. Raises :class:`SettingsInvalid` for an unsafe setting.
+    """
+    settings = settings or Settings()
+    configure(app, settings)
+    registry = handlers or build_handlers(nodes, payload_bytes=settings.payload_bytes)
+    node = WorkerNode(app, settings, registry, reducers)
+    register_task(app, node.runner, store_id(settings))
+    _connect_signals(app, node)
+    return node
+
+
+def _connect_signals(app: Celery, node: WorkerNode) -> None:
+    def ready(sender: Any = None, **_: Any) -> None:
+        if getattr(sender, "app", app) is app:
+            node.start_sweeper()
+            log.info("worker ready, serving %s", ", ".join(node.handlers.names) or "nothing")
+
+    def received(sender: Any = None, request: Any = None, **_: Any) -> None:
+        headers = getattr(getattr(request, "message", None), "headers", None) or {}
+        sent = headers.get(SENT_HEADER)
+        if isinstance(sent, int):
+            node.receipts.saw(sent)
+
+    def shutdown(**_: Any) -> None:
+        node.stop()
+
+    signals: tuple[tuple[Any, Any], ...] = ((worker_ready, ready), (task_received, received), (worker_shutdown, shutdown))
+    for signal, handler in signals:
+        signal.connect(handler, weak=False)
+
+
+def run_worker(
+    settings: Settings,
+    *,
+    nodes: Iterable[NodeSpec[Any, Any]] = (),
+    handlers: HandlerRegistry | None = None,
+    reducers: Mapping[str, ReducerDefinition] | None = None,
+    concurrency: int = 1,
+    name: str | None = None,
+    log_level: str = "WARNING",
+) -> None:
+    """Runs a worker in this process until it is told to stop. More than one at a time means a pool of processes."""
+    app = celery_app(settings)
+    install(app, settings, nodes=nodes, handlers=handlers, reducers=reducers)
+    argv = [
+        "worker",
+        f"--queues={settings.queue}",
+        f"--hostname={name or f'wf-{os.getpid()}'}@%h",
+        f"--loglevel={log_level}",
+        "--without-gossip",
+        "--without-mingle",
+        "--without-heartbeat",
+        *(["--pool=solo"] if concurrency == 1 else [f"--concurrency={concurrency}", "--pool=prefork"]),
+    ]
+    start: Any = app.worker_main
+    start(argv)

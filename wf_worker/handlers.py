@@ -1,0 +1,120 @@
+"""The registry of handlers, and the only place where user code runs."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from wf_core.authoring import NodeSpec
+from wf_core.errors import WorkflowExecutionError
+from wf_core.models.json_values import validate_strict_json_value
+from wf_core.models.results import NodeResult
+from wf_core.run_state import RuntimeContext
+from wf_core.runtime.ops.nodes import coerce_node_result
+from wf_worker.errors import SettingsInvalid
+from wf_worker.store.encoding import to_bytes
+
+Handler = Callable[[dict[str, Any], RuntimeContext], Any]
+
+
+class PayloadTooLarge(WorkflowExecutionError):
+    """A payload is larger than the limit. Never retried."""
+
+    default_code = "payload_too_large"
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A handler and how it is called."""
+
+    name: str
+    fn: Handler
+    is_async: bool
+
+
+class HandlerRegistry:
+    """Handlers by registered name. Nothing stored is ever imported: what is not registered cannot run."""
+
+    def __init__(self, *, payload_bytes: int = 1024 * 1024) -> None:
+        self._handlers: dict[str, Registered] = {}
+        self._payload_bytes = payload_bytes
+        self._loop = _LoopThread()
+
+    def add(self, *specs: NodeSpec[Any, Any]) -> None:
+        """Registers typed capabilities under their names."""
+        for spec in specs:
+            self.add_handler(spec.name, spec.to_async_registry_handler() if spec.is_async else spec.to_registry_handler())
+
+    def add_handler(self, name: str, fn: Handler) -> None:
+        """Registers a plain handler, ``(payload, context) -> result``, sync or async."""
+        if name in self._handlers:
+            raise SettingsInvalid(f"two handlers are named {name!r}", code="duplicate_handler", hint="give one another name")
+        self._handlers[name] = Registered(name, fn, inspect.iscoroutinefunction(fn))
+
+    def update(self, handlers: Mapping[str, Handler]) -> None:
+        """Registers several plain handlers."""
+        for name, fn in handlers.items():
+            self.add_handler(name, fn)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that this worker serves."""
+        return tuple(sorted(self._handlers))
+
+    def serves(self, name: str) -> bool:
+        """Whether a handler of that name is registered."""
+        return name in self._handlers
+
+    def call(self, name: str, payload: dict[str, Any], context: RuntimeContext) -> NodeResult:
+        """Calls a handler and checks that its answer is a result in strict JSON of allowed size.
+
+        Raises whatever the handler raised; ``result_not_json`` and ``payload_too_large`` for an answer that cannot be
+        kept. Sync handlers run in this thread, async ones on the process's one event loop.
+        """
+        handler = self._handlers[name]
+        raw = handler.fn(payload, context)
+        if inspect.isawaitable(raw):
+            raw = self._loop.run(_awaited(raw))
+        result = coerce_node_result(raw)
+        try:
+            output = validate_strict_json_value(result.output)
+        except ValueError as error:
+            raise WorkflowExecutionError(
+                f"the output of {name!r} is not JSON: {error}", code="result_not_json", hint="return only null, bool, int, finite float, str, list, dict"
+            ) from error
+        size = len(to_bytes(output))
+        if size > self._payload_bytes:
+            raise PayloadTooLarge(f"the output of {name!r} has {size} bytes, the limit is {self._payload_bytes}", path="output")
+        if not isinstance(output, dict):
+            raise WorkflowExecutionError(f"the output of {name!r} is no object", code="result_not_supported")
+        return NodeResult(outcome=result.outcome, output=output)
+
+
+async def _awaited(raw: Any) -> Any:
+    return await raw
+
+
+class _LoopThread:
+    """One event loop for all async handlers of a process, begun when it is first needed (never before a fork)."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(target=self._loop.run_forever, name="wf-handlers", daemon=True).start()
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+
+def build_handlers(specs: Iterable[NodeSpec[Any, Any]], *, payload_bytes: int = 1024 * 1024) -> HandlerRegistry:
+    """A registry of typed capabilities."""
+    registry = HandlerRegistry(payload_bytes=payload_bytes)
+    registry.add(*specs)
+    return registry

@@ -1,0 +1,73 @@
+"""Settings: environment variables with the prefix ``WF_``, or arguments of the same names. Frozen once read."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+STORE_SCHEMES: Final = ("redis", "rediss", "valkey", "valkeys", "unix")
+BROKER_SCHEMES: Final = ("redis", "rediss", "valkey", "valkeys", "amqp", "amqps", "memory")
+
+
+def _store_url(url: str) -> str:
+    return _checked(url, STORE_SCHEMES, "the run store")
+
+
+def _broker_url(url: str) -> str:
+    return _checked(url, BROKER_SCHEMES, "the broker")
+
+
+def _checked(url: str, schemes: tuple[str, ...], what: str) -> str:
+    scheme = url.partition("://")[0]
+    if "://" not in url or scheme not in schemes:
+        raise ValueError(f"{what} needs a URL that begins with one of: {', '.join(s + '://' for s in schemes)}")
+    return url
+
+
+def _queue(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", name):
+        raise ValueError("a queue name holds letters, digits, '_', '.', '-', 100 at most")
+    return name
+
+
+class Settings(BaseSettings):
+    """What workers, the API and the command line share.
+
+    Each field is read from ``WF_<NAME>``, for example ``WF_STORE_URL``.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="WF_", frozen=True, extra="ignore")
+
+    store_url: Annotated[str, AfterValidator(_store_url)] = "redis://127.0.0.1:6379/0"
+    """Where runs are kept: redis://, rediss://, valkey://, valkeys://."""
+    broker_url: Annotated[str, AfterValidator(_broker_url)] | None = None
+    """Where Celery messages go: as above, or amqp://. None: the store's server."""
+    prefix: str = "wf"
+    """First part of every key of the store."""
+    shards: Annotated[int, Field(ge=1, le=99)] = 16
+    """Fixed for the life of a store: a run's shard is a checksum of its id modulo this number."""
+    queue: Annotated[str, AfterValidator(_queue)] = "wf"
+    """Queue of frames whose capability names none."""
+    lease_seconds: Annotated[float, Field(gt=0)] = 30.0
+    """How long a claim holds without a renewal; a dead worker's frame is taken up after at most this time."""
+    max_losses: Annotated[int, Field(ge=0)] = 3
+    """Workers that may die at one visit of a step before the step fails as worker_lost."""
+    max_steps: Annotated[int, Field(ge=1)] = 10_000
+    """Step budget of a run that sets none."""
+    sweep_seconds: Annotated[float, Field(ge=0.05)] = 1.0
+    """How often an idle worker node looks for lost work."""
+    payload_bytes: Annotated[int, Field(ge=1)] = 1024 * 1024
+    """Largest handler input or output, and resume payload."""
+    input_bytes: Annotated[int, Field(ge=1)] = 4 * 1024 * 1024
+    """Largest run input."""
+    idempotency_seconds: Annotated[int, Field(ge=1)] = 24 * 3600
+    """How long a submit's idempotency key is kept."""
+
+    @property
+    def broker(self) -> str:
+        """The broker's URL in the form that Celery takes."""
+        url = self.broker_url or self.store_url
+        return url.replace("valkeys://", "rediss://", 1).replace("valkey://", "redis://", 1)

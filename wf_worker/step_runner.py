@@ -1,0 +1,176 @@
+"""What a worker does with one message, top to bottom.
+
+    1 claim      the frame becomes ours for the length of a lease, and its slice comes with it     one script
+    2 prepare    pure: the handler call of the step, or straight to 4 for a control step
+    3 call       user code
+    4 complete   pure: what the answer changes
+    5 commit     all of it or nothing of it                                                         one script
+    6 dispatch   one message for each frame that is due now
+
+A worker may die anywhere in here. Before 1 nothing has happened; after 5 the sweeper sends the messages; in between the
+lease runs out and the frame is claimed again under its next attempt, so a handler runs at least once and commits once.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeVar
+
+from wf_core.errors import WfError, WorkflowExecutionError
+from wf_core.models.results import NodeResult
+from wf_core.plan import Program
+from wf_core.runtime import kernel
+from wf_core.runtime.kernel import Walk
+from wf_core.runtime.ops.nodes import NodeCall
+from wf_core.runtime.transition import Purpose, Transition
+from wf_worker.context import worker_context
+from wf_worker.dispatch import Dispatcher
+from wf_worker.errors import StoreUnavailable
+from wf_worker.handlers import HandlerRegistry
+from wf_worker.leases import HeldClaim, LeaseKeeper
+from wf_worker.store.protocol import Claim, CommitStatus, Ready, Refusal, Refused
+from wf_worker.store.runs import RunStore
+from wf_worker.store.slices import StoredSlice
+
+log = logging.getLogger("wf.steps")
+
+T = TypeVar("T")
+
+PARK_MS = 30_000
+"""How long a frame rests that this worker has no handler for, unless another worker takes it first."""
+
+
+class StepEnd(str, Enum):
+    """How a message was dealt with."""
+
+    COMMITTED = "committed"
+    REFUSED = "refused"
+    """The message was stale or double, or the run was over, paused or held: nothing was done."""
+    DISCARDED = "discarded"
+    """The claim was lost before the commit: the result was refused, and the step runs again elsewhere."""
+    PARKED = "parked"
+    """No handler of that name here: given back, no attempt spent."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepRunner:
+    """Everything that a step needs. One per process."""
+
+    store: RunStore
+    handlers: HandlerRegistry
+    dispatcher: Dispatcher
+    leases: LeaseKeeper
+    owner: str
+
+    def run(self, message: Ready) -> StepEnd:
+        """Claims, executes and commits the frame a message names."""
+        claim = self.store.claim(message, owner=self.owner)
+        if isinstance(claim, Refusal):
+            log.debug("message refused run=%s frame=%s: %s", message.incarnation, message.frame, claim.reason.value)
+            self._dispatch(claim.ready)
+            return StepEnd.COMMITTED if claim.reason is Refused.ADMITTED else StepEnd.REFUSED
+        with self.leases.keep(claim) as held:
+            return self._execute(claim, held)
+
+    def _execute(self, claim: Claim, held: HeldClaim) -> StepEnd:
+        program = self.store.program(claim.view.digest)
+        try:
+            rule = self._rule(program, claim, held)
+        except _Parked:
+            self._dispatch(self.store.give_back(claim, look_ms=PARK_MS))
+            return StepEnd.PARKED
+        except _ClaimLost:
+            return StepEnd.DISCARDED
+        return self._commit(claim, rule)
+
+    def _rule(self, program: Program, claim: Claim, held: HeldClaim) -> Callable[[StoredSlice, Walk], Transition]:
+        """Steps 2 and 3: what the kernel is to be asked in step 4."""
+        frame_id = claim.frame_id
+        if claim.denied:
+            return lambda view, walk: kernel.deny(program, view, frame_id, walk=walk)
+        match claim.purpose:
+            case Purpose.STEP:
+                return self._call_handler(program, claim, held)
+            case Purpose.OPEN:
+                return lambda view, walk: kernel.open_foreach(program, view, frame_id, walk=walk)
+            case Purpose.FINISH:
+                return lambda view, walk: kernel.finish_foreach(program, view, frame_id, walk=walk)
+            case Purpose.LOST:
+                lost = WorkflowExecutionError(
+                    f"{claim.losses} workers died at step {claim.view.own.node_id!r}",
+                    code="worker_lost",
+                    path=f"nodes[{claim.view.own.node_id}]",
+                    hint="look at the workers' logs: the handler may exhaust memory or crash the process",
+                )
+                return lambda view, walk: kernel.fail(program, view, frame_id, lost, walk=walk)
+            case Purpose.WALK | Purpose.ADMIT:
+                return lambda view, walk: kernel.walk_on(program, view, frame_id, walk=walk)
+
+    def _call_handler(self, program: Program, claim: Claim, held: HeldClaim) -> Callable[[StoredSlice, Walk], Transition]:
+        frame_id, number = claim.frame_id, claim.step or 0
+        try:
+            call = self._decide(claim, lambda view: kernel.prepare(program, view, frame_id))
+        except Exception as error:  # the step's own failure: a missing source, an invalid input
+            return _failed(program, frame_id, error)
+        if not self.handlers.serves(call.handler):
+            log.warning("no handler here run=%s node=%s handler=%s", claim.view.run_id, call.node_id, call.handler)
+            raise _Parked
+        try:
+            result = self._call(claim, held, call)
+        except Exception as error:  # user code may raise anything; the foreach policy decides what it means
+            return _failed(program, frame_id, error)
+        return lambda view, walk: kernel.complete(program, view, call, result, number=number, walk=walk)
+
+    def _call(self, claim: Claim, held: HeldClaim, call: NodeCall) -> NodeResult:
+        context = worker_context(call, claim, is_cancelled=held.lost.is_set, renew=lambda: self.leases.renew(held))
+        return self.handlers.call(call.handler, call.handler_payload(), context)
+
+    def _commit(self, claim: Claim, rule: Callable[[StoredSlice, Walk], Transition]) -> StepEnd:
+        """Steps 4 to 6. A budget that does not admit the walk says how far it may go, and the rule is asked again."""
+        left: int | None = None
+        while True:
+            walk = Walk(steps_left=left, max_steps=claim.view.max_steps)
+            try:
+                transition = self._decide(claim, lambda view: rule(view, walk))
+            except _ClaimLost:
+                return StepEnd.DISCARDED
+            committed = self.store.commit(claim, transition)
+            match committed.status:
+                case CommitStatus.BUDGET:
+                    left = committed.left
+                case CommitStatus.REFUSED:
+                    log.info("result refused run=%s frame=%s: %s", claim.incarnation, claim.frame, committed.reason)
+                    return StepEnd.DISCARDED
+                case CommitStatus.DONE | CommitStatus.AGAIN:
+                    self._dispatch(committed.ready)
+                    return StepEnd.COMMITTED
+
+    def _decide(self, claim: Claim, rule: Callable[[StoredSlice], T]) -> T:
+        decided = self.store.decide(claim, rule)
+        if isinstance(decided, Refused):
+            raise _ClaimLost
+        return decided
+
+    def _dispatch(self, ready: tuple[Ready, ...]) -> None:
+        try:
+            self.dispatcher.publish(ready)
+        except StoreUnavailable as error:
+            # The frames are ready in the store: whoever sweeps next sends what could not be sent now.
+            log.warning("messages not sent, the sweeper will: %s", error)
+
+
+class _Parked(WfError):
+    """No handler of that name is registered here."""
+
+
+class _ClaimLost(WfError):
+    """The store refused to read under the claim."""
+
+
+def _failed(program: Program, frame_id: str, error: Exception) -> Callable[[StoredSlice, Walk], Transition]:
+    if isinstance(error, _Parked | _ClaimLost | StoreUnavailable):
+        raise error
+    return lambda view, walk: kernel.fail(program, view, frame_id, error, walk=walk)

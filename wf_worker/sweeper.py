@@ -1,0 +1,152 @@
+"""Lost work is found: expired claims, messages that never arrived, frames whose hold is gone.
+
+The sweeper is a thread of every worker node. It decides nothing about meaning: it makes frames due again, and the
+worker that claims them asks the kernel.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Final
+
+from wf_core.errors import WfError
+from wf_worker.dispatch import Dispatcher
+from wf_worker.errors import StoreUnavailable
+from wf_worker.store.protocol import DueRun, Ready, UnclaimedFrame
+from wf_worker.store.runs import RunStore
+
+log = logging.getLogger("wf.sweeper")
+
+FIRST_LOOK_MS: Final = 5_000
+LAST_LOOK_MS: Final = 600_000
+BACKSTOP_MS: Final = 3_600_000
+"""A message is sent again without evidence of its loss only when its frame is this old, and then twice as old."""
+LATER_BY_MS: Final = 5_000
+"""A message sent this much later and received already says that an earlier one is lost or stuck."""
+
+
+@dataclass(slots=True)
+class Receipts:
+    """When the newest message that this node received was sent, ms by its sender's clock. A hint, nothing more."""
+
+    newest_sent_ms: int = 0
+
+    def saw(self, sent_ms: int) -> None:
+        """A message was received."""
+        self.newest_sent_ms = max(self.newest_sent_ms, sent_ms)
+
+
+@dataclass(slots=True)
+class SweepReport:
+    """What one pass did."""
+
+    runs: int = 0
+    recovered: int = 0
+    republished: int = 0
+    put_off: int = 0
+    released: int = 0
+
+
+@dataclass
+class Sweeper:
+    """One pass over all shards at a time; :meth:`start` runs passes in a thread."""
+
+    store: RunStore
+    dispatcher: Dispatcher
+    receipts: Receipts
+    interval_seconds: float = 1.0
+    recovered: int = 0
+    _blind_until: float = 0.0
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def sweep(self) -> SweepReport:
+        """Handles every run that wants attention now. Raises :class:`StoreUnavailable` when the store does not answer."""
+        report = SweepReport()
+        shards = list(range(self.store.keys.shards))
+        random.shuffle(shards)  # so that several nodes do not queue up behind one another
+        for shard in shards:
+            for incarnation in self.store.sweep(shard):
+                due = self.store.due(incarnation)
+                if due is not None:
+                    report.runs += 1
+                    self._handle(due, report)
+        self.recovered += report.recovered
+        return report
+
+    def _handle(self, due: DueRun, report: SweepReport) -> None:
+        if due.release:
+            ready = self.store.release(due.incarnation)
+            report.released += len(ready)
+            self._publish(ready)
+        if time.monotonic() >= self._blind_until:
+            for frame, token in due.expired:
+                word, ready = self.store.lost(due.incarnation, frame, token)
+                if word == "lost":
+                    report.recovered += 1
+                    log.warning("recovered a frame of a lost worker run=%s frame=%s", due.incarnation, frame)
+                self._publish(ready)
+        if due.unclaimed:
+            # Asked after the frames were read: a message that arrived in between leaves the queue not empty.
+            empty = self.dispatcher.queue_is_empty()
+            for frame in due.unclaimed:
+                self._look(due.incarnation, frame, empty, report)
+
+    def _look(self, incarnation: str, frame: UnclaimedFrame, empty: bool, report: SweepReport) -> None:
+        send, look_ms = judge(frame, int(time.time() * 1000), queue_empty=empty, newest_received_ms=self.receipts.newest_sent_ms)
+        word, ready = self.store.republish(incarnation, frame.frame, frame.score, look_ms=look_ms, send=send)
+        if word == "sent":
+            report.republished += 1
+            log.info("sent a message again run=%s frame=%s", incarnation, frame.frame)
+        elif word == "later":
+            report.put_off += 1
+        self._publish(ready)
+
+    def _publish(self, ready: tuple[Ready, ...]) -> None:
+        self.dispatcher.publish(ready)
+
+    # -- the thread
+
+    def start(self) -> None:
+        """Sweeps in a daemon thread until :meth:`stop`."""
+        self._thread = threading.Thread(target=self._run, name="wf-sweeper", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the thread after its present pass."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(timeout=5)
+
+    def _run(self) -> None:
+        while not self._stop.wait(self.interval_seconds * random.uniform(0.8, 1.2)):
+            try:
+                self.sweep()
+            except StoreUnavailable as error:
+                # Whoever was cut off cannot tell a dead worker from one that could not renew either: it waits one
+                # lease, counted from the moment the store answers again, before it calls any lease expired.
+                self._blind_until = time.monotonic() + self.store.lease_ms / 1000
+                log.warning("sweep stopped: %s", error)
+            except WfError as error:
+                log.error("sweep stopped: [%s] %s", error.code, error)
+            except Exception:
+                log.exception("sweep stopped by a fault")
+
+
+def judge(frame: UnclaimedFrame, now_ms: int, *, queue_empty: bool, newest_received_ms: int) -> tuple[bool, int]:
+    """Whether to send a ready frame's message again, and when to look at the frame next (ms from now).
+
+    A queue without messages, or a message received that was sent clearly later, says that this one is lost or lies in
+    a busy worker's prefetch. Anything else is a backlog, which must not be amplified: it is looked at in growing
+    intervals, and sent again without evidence only when it is an hour old, then two, then four.
+    """
+    age_ms = max(0, now_ms - frame.since_ms)
+    if queue_empty or newest_received_ms >= frame.since_ms + LATER_BY_MS:
+        return True, min(LAST_LOOK_MS, FIRST_LOOK_MS * 2 ** min(frame.looks, 7))
+    if age_ms >= BACKSTOP_MS:
+        return True, age_ms
+    return False, max(FIRST_LOOK_MS, min(LAST_LOOK_MS, age_ms))
