@@ -69,7 +69,7 @@ class Dispatcher:
             ignore_result=True,
             retry=True,
             retry_policy={"max_retries": 2, "interval_start": 0, "interval_step": 0.1},
-            shadow=f"wf:{frame.node}",
+            shadow=f"wf:{frame.label or frame.node}",
             headers={STORE_HEADER: self._store_id, SENT_HEADER: int(time.time() * 1000)},
         )
 

@@ -261,6 +261,17 @@ def test_another_capability_of_a_used_name_is_refused() -> None:
         g.use(node(join_letters, name="see"))
 
 
+def test_a_refused_step_leaves_nothing_behind() -> None:
+    g = small()
+    g.end(id="x")
+
+    with pytest.raises(ValueError, match="'x'"):
+        g.use(see, id="x")
+
+    g.set_entry_point("x")
+    assert g.compile().node_defs == [] and g.registry() == {}
+
+
 def test_a_use_may_set_its_own_policies_and_description() -> None:
     g = small(start="see")
     step = g.use(node(see, retry=5, timeout_seconds=9), desc="Looks.", retry=1)

@@ -36,30 +36,6 @@ def holds(condition: dsl.Expr, values: dict[str, Any]) -> bool:
     return eval_condition(condition.condition, values, {}, {})
 
 
-# --- Foreach references ---
-
-
-def test_foreach_reference_exposes_item_and_index_paths() -> None:
-    assert orders().item == GraphSourcePath("context", ("foreach", "orders", "item"))
-    assert orders().index == GraphSourcePath("context", ("foreach", "orders", "index"))
-
-
-def test_foreach_reference_treats_dotted_id_as_one_literal_segment() -> None:
-    reference = orders("orders.v2").item
-
-    assert reference.parts == ("foreach", "orders.v2", "item")
-    assert str(reference) == 'context.foreach."orders.v2".item'
-
-
-def test_foreach_computed_paths_are_not_serialized_fields() -> None:
-    computed = {"item", "index"}
-
-    assert computed.isdisjoint(ForeachNode.model_fields)
-    assert computed.isdisjoint(orders().model_dump())
-    assert computed.isdisjoint(orders().model_dump(mode="json", by_alias=True))
-    assert computed.isdisjoint(ForeachNode.model_json_schema()["properties"])
-
-
 # --- Path helpers ---
 
 

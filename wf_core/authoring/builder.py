@@ -130,8 +130,8 @@ class WorkflowBuilder:
         unbound; an output field in the state. An empty list means no bindings. ``retry`` and ``timeout_seconds``
         left out are those of the capability. ``ValueError`` when another capability of the same name is in use.
         """
-        definition = self._registered(spec)
-        return self._add_use(
+        definition = self._definition(spec)
+        step = self._add_use(
             definition.name,
             id=id,
             input=inputs_by_name(definition, state=self._state_schema, workflow_input=self._input_schema)
@@ -142,6 +142,8 @@ class WorkflowBuilder:
             retry=retry,
             timeout_seconds=timeout_seconds,
         )
+        self._register(spec, definition)  # last: a refused step leaves nothing behind
+        return step
 
     def use_ref(
         self,
@@ -421,21 +423,24 @@ class WorkflowBuilder:
 
     # --- Leaves -------------------------------------------------------------------------------------------------------
 
-    def _registered(self, spec: NodeSpec[Any, Any]) -> NodeDef:
-        """The spec's definition, put into the workflow at its first use."""
+    def _definition(self, spec: NodeSpec[Any, Any]) -> NodeDef:
+        """The spec's definition: the one in the workflow, or a new one that is not in it yet."""
         if not isinstance(spec, NodeSpec):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers are not all typed
             raise TypeError(f"unsupported capability {spec!r}: make it one with node()")
         known = self._specs.get(spec.name)
-        if known == spec:
-            return next(definition for definition in self._node_defs if definition.name == spec.name)
-        new = spec.to_node_def()
         defined = next((definition for definition in self._node_defs if definition.name == spec.name), None)
+        if defined is not None and known == spec:
+            return defined
+        new = spec.to_node_def()
         if known is not None or (defined is not None and defined != new):
             raise ValueError(f"another capability named {spec.name!r} is in use: give this one another name")
-        if defined is None:
-            self._node_defs.append(new)
-        self._specs[spec.name] = spec
-        return new
+        return new if defined is None else defined
+
+    def _register(self, spec: NodeSpec[Any, Any], definition: NodeDef) -> None:
+        if spec.name not in self._specs:
+            self._specs[spec.name] = spec
+            if definition not in self._node_defs:
+                self._node_defs.append(definition)
 
     def _add_use(
         self,

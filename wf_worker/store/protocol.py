@@ -111,13 +111,15 @@ class Records(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A frame that a message should name. ``frame`` is its store key, ``node`` the id of its step."""
+    """A frame that a message should name. ``frame`` is its store key, ``node`` the id of its step, ``label`` the
+    capability (or the kind of control step) that people see in Celery's tools."""
 
     incarnation: str
     frame: str
     revision: str
     digest: str
     node: str
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +263,8 @@ class RunRecord:
     updated_ms: int
     ended_ms: int | None
     paused: bool
+    recovered_frames: int = 0
+    """How often a frame was taken from a worker that was lost."""
     workflow_input: Json = None
 
     @property

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from wf_core.models.workflow import Workflow
-from wf_core.plan import Needs, Program
+from wf_core.models.steps import Step
+from wf_core.plan import Needs, Program, handler_name, workflow_digest
 from wf_core.reducers import ReducerDefinition
 from wf_core.run_state import InterruptRequest, Json
 from wf_core.runtime import kernel
@@ -52,7 +53,7 @@ MAX_CACHED_ITEMS: Final = 256
 
 _HEADER_FIELDS: Final = (
     "run_id", "workflow", "version", "digest", "status", "rev", "outcome", "output", "error", "max_steps", "steps", "traced",
-    "created", "updated", "ended", "paused",
+    "created", "updated", "ended", "paused", "recovered",
 )  # fmt: skip
 
 T = TypeVar("T")
@@ -96,7 +97,7 @@ class RunStore:
         """
         workflow.validate_structure().raise_for_errors()
         document = workflow.model_dump(mode="json", by_alias=True)
-        digest = self._digest(workflow)
+        digest = workflow_digest(workflow)
         known = self.records.versions(workflow.name)
         if version is None:
             same = [v for v, d in known.items() if d == digest]
@@ -114,11 +115,6 @@ class RunStore:
                 details={"digest": bound},
             )
         return Published(workflow.name, version, digest, created=version not in known)
-
-    def _digest(self, workflow: Workflow) -> str:
-        from wf_core.plan import workflow_digest
-
-        return workflow_digest(workflow)
 
     def workflow_names(self) -> list[str]:
         """The names of all published workflows, sorted."""
@@ -592,10 +588,8 @@ class RunStore:
         ready: tuple[Ready, ...] = ()
         if out:
             text = _text(digest)
-            workflow = self.program(text).root.workflow
-            ready = tuple(
-                Ready(incarnation, _text(out[i]), _text(out[i + 1]), text, workflow.nodes[int(out[i + 2])].id) for i in range(0, len(out), 3)
-            )
+            plan = self.program(text).root
+            ready = tuple(_ready(incarnation, out[i], out[i + 1], text, plan.step_at(int(out[i + 2]))) for i in range(0, len(out), 3))
         return _Reply(values, ready)
 
 
@@ -615,6 +609,10 @@ class _Reply:
 
 def _text(value: Any) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def _ready(incarnation: str, frame: bytes, revision: bytes, digest: str, step: Step) -> Ready:
+    return Ready(incarnation, _text(frame), _text(revision), digest, step.id, handler_name(step) or step.type)
 
 
 def _wants(needs: Needs) -> tuple[str, list[str]]:
@@ -694,5 +692,6 @@ def _record(incarnation: str, header: Mapping[str, bytes]) -> RunRecord:
         updated_ms=int(text("updated")),
         ended_ms=None if optional("ended") is None else int(text("ended")),
         paused=optional("paused") == "1",
+        recovered_frames=int(optional("recovered") or 0),
         workflow_input=value("input"),
     )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from wf_core.errors import WorkflowExecutionError
@@ -60,15 +60,35 @@ def prepare(draft: Draft, frame: ExecutionFrame, step: NodeUse, platform: object
             activated_incoming_edge=frame.activated_incoming_edge,
             metadata=copy_json(frame.metadata),
             platform=platform,
-            foreach={node_id: _own_copy(entry) for node_id, entry in context.foreach.items()},
+            foreach=OwnCopies(context.foreach),
         ),
     )
 
 
-def _own_copy(entry: ForeachContext) -> ForeachContext:
-    return ForeachContext(
-        entry.node_id, entry.activation_id, entry.frame_id, entry.scope_id, entry.lineage_id, entry.index, copy_json(entry.item)
-    )
+class OwnCopies(Mapping[str, ForeachContext]):
+    """The active loops for one handler: an entry is copied when it is asked for, since items may be large and most
+    handlers take what they need through their input."""
+
+    __slots__ = ("_copied", "_entries")
+
+    def __init__(self, entries: Mapping[str, ForeachContext]) -> None:
+        self._entries = entries
+        self._copied: dict[str, ForeachContext] = {}
+
+    def __getitem__(self, node_id: str) -> ForeachContext:
+        if node_id not in self._copied:
+            entry = self._entries[node_id]
+            self._copied[node_id] = replace(entry, item=copy_json(entry.item))
+        return self._copied[node_id]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
 
 
 def finish(draft: Draft, frame: ExecutionFrame, step: NodeUse, call: NodeCall, raw: Any, number: StepNumber) -> str | None:

@@ -9,6 +9,7 @@ local expiry = call('ZSCORE', base .. LEASES, key)
 if ARGV[8] ~= '1' and expiry and tonumber(expiry) > now() then return answer({'alive', expiry}) end
 local losses, limit = tonumber(head[LOSSES]) + 1, tonumber(ARGV[7])
 head[LOSSES] = tostring(losses)
+set('recovered', tostring((tonumber(get('recovered')) or 0) + 1))
 if losses > 2 * limit + 2 then
   -- Not even the kernel that should have failed this frame came back: what it reads kills its readers.
   leave(key, head)

@@ -1,0 +1,117 @@
+"""Records of the store as the wire shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, cast
+
+from wf_api.wire import (
+    ForeachProgress,
+    InterruptView,
+    RunEntry,
+    RunErrorView,
+    RunStatus,
+    RunView,
+    TraceEntryView,
+)
+from wf_worker.store.protocol import ActivationProgress, OpenInterrupt, RunRecord, TracedStep
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def time_text(ms: int) -> str:
+    """A time of the store as RFC 3339."""
+    return (_EPOCH + timedelta(milliseconds=ms)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def run_view(record: RunRecord, interrupts: Sequence[OpenInterrupt], *, with_input: bool = False) -> RunView:
+    """The run envelope. An ended run has no open interrupts, whatever is still stored of them."""
+    shown = [] if record.ended else [interrupt_view(opened) for opened in interrupts]
+    view: RunView = {
+        "run_id": record.run_id,
+        "workflow": record.workflow,
+        "version": record.version,
+        "digest": record.digest,
+        "status": cast(RunStatus, record.status),
+        "paused": record.paused,
+        "revision": record.revision,
+        "resume_readiness": "ready" if shown else "not_applicable",
+        "outcome": record.outcome,
+        "output": record.output,
+        "error": None if record.error is None else _error_view(record.error),
+        "interrupt": shown[0] if shown else None,
+        "interrupts": shown,
+        "limits": {"max_steps": record.max_steps},
+        "steps_executed": record.steps_executed,
+        "trace_count": record.trace_count,
+        "created_at": time_text(record.created_ms),
+        "updated_at": time_text(record.updated_ms),
+        "ended_at": None if record.ended_ms is None else time_text(record.ended_ms),
+    }
+    if with_input:
+        view["input"] = record.workflow_input
+    return view
+
+
+def run_entry(record: RunRecord) -> RunEntry:
+    """The run in a list."""
+    return {
+        "run_id": record.run_id,
+        "workflow": record.workflow,
+        "version": record.version,
+        "digest": record.digest,
+        "status": cast(RunStatus, record.status),
+        "paused": record.paused,
+        "outcome": record.outcome,
+        "steps_executed": record.steps_executed,
+        "created_at": time_text(record.created_ms),
+        "updated_at": time_text(record.updated_ms),
+        "ended_at": None if record.ended_ms is None else time_text(record.ended_ms),
+    }
+
+
+def interrupt_view(opened: OpenInterrupt) -> InterruptView:
+    """An open interrupt."""
+    request = opened.request
+    return {
+        "id": request.id,
+        "interrupt_key": request.key,
+        "revision": opened.revision,
+        "frame_id": request.frame_id,
+        "node_id": request.node_id,
+        "kind": request.kind,
+        "payload": request.payload,
+        "outcomes": list(request.outcomes),
+        "request_schema": request.request_schema,
+        "resume_schema": request.resume_schema,
+        "typed": request.typed,
+        "resumable": request.resumable,
+        "step_number": opened.number,
+        "opened_at": time_text(opened.opened_ms),
+    }
+
+
+def trace_view(step: TracedStep) -> TraceEntryView:
+    """A trace entry."""
+    return cast(TraceEntryView, {"step_number": step.step_number, **step.entry, "worker": step.worker})
+
+
+def progress_view(progress: ActivationProgress) -> ForeachProgress:
+    """An open concurrent foreach."""
+    return {
+        "node_id": progress.node_id,
+        "frame_id": progress.frame_id,
+        "total": progress.total,
+        "admitted": progress.admitted,
+        "done": progress.done,
+    }
+
+
+def _error_view(error: dict[str, Any]) -> RunErrorView:
+    return {
+        "type": str(error.get("type", "error")),
+        "message": str(error.get("message", "")),
+        "node_id": error.get("node_id"),
+        "frame_id": error.get("frame_id"),
+    }

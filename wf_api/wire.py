@@ -1,0 +1,242 @@
+"""The wire contract: what the API answers, shared by the server and the clients.
+
+Times are RFC 3339 in UTC with milliseconds, by the store's clock. A value that is not known yet is null.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+from typing_extensions import NotRequired, TypedDict
+
+Json = Any
+RunStatus = Literal["pending", "running", "interrupted", "completed", "failed", "cancelled"]
+ENDED: Final = frozenset({"completed", "failed", "cancelled"})
+"""Statuses after which nothing happens to a run any more."""
+
+SETTLED: Final = ENDED | {"interrupted"}
+"""Statuses in which a run does not move by itself: it has ended, or it waits for an answer."""
+
+MAX_WAIT_SECONDS: Final = 60
+MAX_PAGE: Final = 100
+
+
+class PublishedView(TypedDict):
+    """A workflow version. ``created`` is false when this very version was there already."""
+
+    name: str
+    version: str
+    digest: str
+    created: bool
+
+
+class WorkflowEntry(TypedDict):
+    """A published workflow in a list."""
+
+    name: str
+    latest: str
+    versions: int
+
+
+class WorkflowPage(TypedDict):
+    """Published workflows by name."""
+
+    workflows: list[WorkflowEntry]
+    total: int
+    next_cursor: str | None
+
+
+class VersionEntry(TypedDict):
+    """One version of a workflow."""
+
+    version: str
+    digest: str
+
+
+class VersionsView(TypedDict):
+    """All versions of a workflow, oldest first."""
+
+    name: str
+    latest: str
+    versions: list[VersionEntry]
+
+
+class WorkflowView(TypedDict):
+    """One version of a workflow with its document."""
+
+    name: str
+    version: str
+    digest: str
+    workflow: dict[str, Json]
+
+
+class InterruptView(TypedDict):
+    """An open interrupt. ``interrupt_key`` names exactly this pause, ``revision`` tells it from a lost one."""
+
+    id: str
+    interrupt_key: str
+    revision: str
+    frame_id: str
+    node_id: str
+    kind: str
+    payload: dict[str, Json]
+    outcomes: list[str]
+    request_schema: dict[str, Json]
+    resume_schema: dict[str, Json]
+    typed: bool
+    resumable: bool
+    step_number: int
+    opened_at: str
+
+
+class RunErrorView(TypedDict):
+    """Why a run stopped."""
+
+    type: str
+    message: str
+    node_id: str | None
+    frame_id: str | None
+
+
+class LimitsView(TypedDict):
+    """The budget of a run."""
+
+    max_steps: int
+
+
+class RunView(TypedDict):
+    """A run. ``interrupt`` is the oldest of the open ``interrupts``."""
+
+    run_id: str
+    workflow: str
+    version: str
+    digest: str
+    status: RunStatus
+    paused: bool
+    revision: str
+    resume_readiness: Literal["ready", "not_applicable"]
+    outcome: str | None
+    output: Json
+    error: RunErrorView | None
+    interrupt: InterruptView | None
+    interrupts: list[InterruptView]
+    limits: LimitsView
+    steps_executed: int
+    trace_count: int
+    created_at: str
+    updated_at: str
+    ended_at: str | None
+    input: NotRequired[dict[str, Json]]
+
+
+class RunEntry(TypedDict):
+    """A run in a list."""
+
+    run_id: str
+    workflow: str
+    version: str
+    digest: str
+    status: RunStatus
+    paused: bool
+    outcome: str | None
+    steps_executed: int
+    created_at: str
+    updated_at: str
+    ended_at: str | None
+
+
+class RunPage(TypedDict):
+    """Runs, newest first."""
+
+    runs: list[RunEntry]
+    total: int
+    limit: int
+    next_cursor: str | None
+
+
+class StateChange(TypedDict):
+    """A write that was committed."""
+
+    path: str
+    value: Json
+
+
+class TraceEntryView(TypedDict):
+    """One finished step."""
+
+    step_number: int
+    frame_id: str
+    node_id: str
+    step_type: str
+    scope_id: str | None
+    lineage_id: str | None
+    activation_id: str | None
+    resolved_input: Json
+    outcome: str
+    next_node_id: str
+    output: Json
+    state_changes: list[StateChange]
+    worker: str
+
+
+class TracePage(TypedDict):
+    """A range of a run's trace; ``next_start`` is null at its end."""
+
+    run_id: str
+    trace: list[TraceEntryView]
+    start: int
+    limit: int
+    total: int
+    next_start: int | None
+
+
+class InterruptList(TypedDict):
+    """The open interrupts of a run, oldest first."""
+
+    run_id: str
+    status: RunStatus
+    interrupts: list[InterruptView]
+
+
+class ForeachProgress(TypedDict):
+    """How far an open concurrent foreach is: of ``total`` items ``admitted`` were begun and ``done`` have a result."""
+
+    node_id: str
+    frame_id: str
+    total: int
+    admitted: int
+    done: int
+
+
+class ProgressView(TypedDict):
+    """How far a run is."""
+
+    run_id: str
+    status: RunStatus
+    steps_executed: int
+    limits: LimitsView
+    foreach: list[ForeachProgress]
+
+
+class CancelView(TypedDict):
+    """The answer to a cancel. ``changed`` is false when the run had ended before."""
+
+    run_id: str
+    status: RunStatus
+    changed: bool
+
+
+class ErrorBody(TypedDict):
+    """What went wrong: a stable code, a sentence, the place, and what to do about it."""
+
+    code: str
+    message: str
+    path: str | None
+    hint: str | None
+    details: NotRequired[dict[str, Json]]
+
+
+class ErrorView(TypedDict):
+    """The one shape of every error."""
+
+    error: ErrorBody
