@@ -105,6 +105,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _check_tree(value: Any, *, surrogates: bool) -> None:
     """Depth, and lone surrogates where the text holds an escape that may make one. Without recursion."""
+    followed = (dict, list, str) if surrogates else (dict, list)
     waiting: list[tuple[Any, tuple[Any, ...]]] = [(value, ())]
     while waiting:
         item, where = waiting.pop()
@@ -118,9 +119,9 @@ def _check_tree(value: Any, *, surrogates: bool) -> None:
         if isinstance(item, dict):
             if surrogates and any(_SURROGATE.search(key) for key in item):
                 raise _lone_surrogate(where)
-            waiting += [(child, (*where, key)) for key, child in item.items() if isinstance(child, dict | list | str)]
+            waiting += [(child, (*where, key)) for key, child in item.items() if isinstance(child, followed)]
         elif isinstance(item, list):
-            waiting += [(child, (*where, i)) for i, child in enumerate(item) if isinstance(child, dict | list | str)]
+            waiting += [(child, (*where, i)) for i, child in enumerate(item) if isinstance(child, followed)]
 
 
 def shown_path(parts: tuple[Any, ...]) -> str:

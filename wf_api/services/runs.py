@@ -1,0 +1,432 @@
+"""Starting runs, looking at them, answering and cancelling them."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, cast
+
+from wf_api.services.cursors import cursor_for, cursor_invalid, cursor_parts
+from wf_api.services.views import interrupt_view, progress_view, run_entry, run_view, trace_view
+from wf_api.services.workflows import WorkflowService
+from wf_api.strict_json import encode
+from wf_api.wire import (
+    ENDED,
+    MAX_PAGE,
+    CancelView,
+    InterruptList,
+    ProgressView,
+    RunPage,
+    RunStatus,
+    RunView,
+    TracePage,
+)
+from wf_core.errors import WfError, WorkflowExecutionError
+from wf_core.models.steps import SubgraphNode
+from wf_core.plan import Program
+from wf_core.reducers import reducer_definition
+from wf_core.runtime.kernel import check_input
+from wf_worker.errors import RequestRefused
+from wf_worker.settings import Settings
+from wf_worker.store.protocol import Created, NewRun, OpenInterrupt, Ready, RunRecord
+from wf_worker.store.runs import RunStore
+
+log = logging.getLogger("wf.api")
+
+Publish = Callable[[Sequence[Ready]], None]
+OpenPolicy = Literal["fail", "use_existing", "cancel_existing"]
+ClosedPolicy = Literal["reject", "allow", "allow_after_failure"]
+
+_REPLACE_TRIES: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class StartRequest:
+    """What a run is started with. Either ``workflow``, with or without a version, or ``digest``."""
+
+    workflow: str | None = None
+    version: str | None = None
+    digest: str | None = None
+    workflow_input: dict[str, Any] = field(default_factory=dict[str, Any])
+    run_id: str | None = None
+    idempotency_key: str | None = None
+    open_policy: OpenPolicy = "fail"
+    closed_policy: ClosedPolicy = "reject"
+    max_steps: int | None = None
+
+    def fingerprint(self) -> str:
+        """Two requests under one idempotency key must have the same."""
+        parts = [
+            self.workflow,
+            self.version,
+            self.digest,
+            self.workflow_input,
+            self.run_id,
+            self.open_policy,
+            self.closed_policy,
+            self.max_steps,
+        ]
+        return hashlib.sha256(encode(parts)).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A started run. ``created`` is false where it was there before: a repeated key, or an id that was in use."""
+
+    run: RunView
+    created: bool
+
+
+class RunService:
+    """Runs, over a store and a way to send messages about ready frames."""
+
+    def __init__(self, store: RunStore, publish: Publish, settings: Settings) -> None:
+        self._store = store
+        self._publish = publish
+        self._settings = settings
+        self._workflows = WorkflowService(store)
+
+    # ---- starting
+
+    def start_run(self, request: StartRequest) -> Started:
+        """Accepts a run: it is in the store when this returns, and a worker will take it up.
+
+        Raises ``workflow_not_found``, ``workflow_version_not_found``, ``workflow_input_invalid``, ``run_id_in_use``,
+        ``idempotency_key_reused``; no run exists then.
+        """
+        name, version, digest = self._resolve(request)
+        program = self._store.program(digest)
+        check_resolved(program)
+        self._check_size(request.workflow_input, self._settings.input_bytes, "input")
+        check_input(program.root, request.workflow_input)
+
+        run_id = request.run_id or new_run_id()
+        incarnation = self._store.keys.incarnation(run_id, secrets.token_hex(8))
+        repeated = False
+        if request.idempotency_key is not None:
+            own = {
+                "incarnation": incarnation,
+                "run_id": run_id,
+                "request": request.fingerprint(),
+                "digest": digest,
+                "version": version,
+            }
+            kept = self._store.reserve(request.idempotency_key, own, self._settings.idempotency_seconds)
+            if kept["request"] != own["request"]:
+                raise RequestRefused(
+                    "this idempotency key was used for another request",
+                    code="idempotency_key_reused",
+                    path="idempotency_key",
+                    hint="use a new key for a new run",
+                    details={"run_id": kept["run_id"]},
+                )
+            repeated = kept["incarnation"] != incarnation
+            # Whoever reserved the key may have died before it created the run: then it is created here, as the same run.
+            run_id, incarnation, digest, version = kept["run_id"], kept["incarnation"], kept["digest"], kept["version"]
+
+        new = NewRun(
+            run_id=run_id,
+            incarnation=incarnation,
+            call_id=hashlib.sha256(f"create {incarnation}".encode()).hexdigest()[:16],
+            digest=digest,
+            workflow_input=request.workflow_input,
+            max_steps=request.max_steps or self._settings.max_steps,
+            open_policy=request.open_policy,
+            closed_policy=request.closed_policy,
+            extras={"version": version} if version else {},
+        )
+        created = self._create(new)
+        self._send(created.ready)
+        return Started(self._view(created.incarnation, run_id), created.created and not repeated)
+
+    def _resolve(self, request: StartRequest) -> tuple[str, str, str]:
+        if request.digest is not None:
+            name, version = self._workflows.resolve_digest(request.digest)
+            return name, version, request.digest
+        assert request.workflow is not None
+        version, digest = self._workflows.resolve(request.workflow, request.version)
+        return request.workflow, version, digest
+
+    def _create(self, new: NewRun) -> Created:
+        """Creates the run, or finds what its id is in use for and does what the request wants then."""
+        closed_policy = new.closed_policy
+        for _ in range(_REPLACE_TRIES):
+            created = self._store.create(
+                NewRun(
+                    new.run_id,
+                    new.incarnation,
+                    new.call_id,
+                    new.digest,
+                    new.workflow_input,
+                    new.max_steps,
+                    new.open_policy,
+                    closed_policy,
+                    new.extras,
+                )
+            )
+            if created.created:
+                return created
+            if created.status in ENDED or new.open_policy == "fail":
+                raise _in_use(created)
+            if new.open_policy == "use_existing":
+                return created
+            # The run that was cancelled here may be replaced, whatever the policy says about runs that ended by themselves.
+            cancelled = self._store.cancel(created.incarnation, reason=f"replaced by a new run {new.run_id!r}")
+            closed_policy = "allow" if cancelled == "cancelled" else new.closed_policy
+        raise _in_use(created)
+
+    # ---- looking
+
+    def inspect_run(self, run_id: str, *, with_input: bool = False) -> RunView:
+        """The run as it is now, without its trace."""
+        return self._view(self._incarnation(run_id), run_id, with_input=with_input)
+
+    def list_runs(self, *, status: RunStatus | None = None, cursor: str | None = None, limit: int = 50) -> RunPage:
+        """Runs, newest first. A cursor keeps its place while runs are added."""
+        _check_limit(limit)
+        before: tuple[int, str] | None = None
+        if cursor is not None:
+            filtered, created_ms, incarnation = cursor_parts(cursor, str, int, str)
+            if filtered != (status or ""):
+                raise cursor_invalid()
+            before = (created_ms, incarnation)
+        records, following = self._store.list_runs(status=status, before=before, limit=limit)
+        return {
+            "runs": [run_entry(record) for record in records],
+            "total": self._store.count_runs(status=status),
+            "limit": limit,
+            "next_cursor": None if following is None else cursor_for(status or "", *following),
+        }
+
+    def run_trace(self, run_id: str, *, start: int = 0, limit: int = 20) -> TracePage:
+        """A range of the run's trace."""
+        _check_limit(limit)
+        if start < 0:
+            raise RequestRefused("start is negative", code="request_invalid", path="start", hint="the first entry is 0")
+        record = self._record(self._incarnation(run_id), run_id)
+        steps = self._store.trace(record.incarnation, start, limit)
+        following = start + len(steps)
+        total = max(record.trace_count, following if steps else 0)
+        return {
+            "run_id": record.run_id,
+            "trace": [trace_view(step) for step in steps],
+            "start": start,
+            "limit": limit,
+            "total": total,
+            "next_start": following if steps and following < total else None,
+        }
+
+    def list_interrupts(self, run_id: str) -> InterruptList:
+        """The open interrupts of a run."""
+        incarnation = self._incarnation(run_id)
+        record = self._record(incarnation, run_id)
+        return {
+            "run_id": record.run_id,
+            "status": cast(RunStatus, record.status),
+            "interrupts": [interrupt_view(opened) for opened in self._open(record)],
+        }
+
+    def run_progress(self, run_id: str) -> ProgressView:
+        """How far the run and its open concurrent loops are."""
+        record = self._record(self._incarnation(run_id), run_id)
+        progress = [] if record.ended else self._store.progress(record.incarnation)
+        return {
+            "run_id": record.run_id,
+            "status": cast(RunStatus, record.status),
+            "steps_executed": record.steps_executed,
+            "limits": {"max_steps": record.max_steps},
+            "foreach": [progress_view(activation) for activation in progress],
+        }
+
+    # ---- answering
+
+    def resume_run(
+        self,
+        run_id: str,
+        *,
+        payload: dict[str, Any],
+        outcome: str = "submitted",
+        interrupt_key: str | None = None,
+        revision: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> RunView:
+        """Answers an open interrupt: the named one, or the only one. Of any number of answers exactly one is taken.
+
+        Checked in this order, and nothing is consumed by an answer that is refused: ``run_not_found``,
+        ``run_not_interrupted``, ``interrupt_ambiguous`` or ``interrupt_not_open`` or ``interrupt_answered``,
+        ``resume_outcome_undeclared``, ``resume_payload_invalid``.
+        """
+        record = self._record(self._incarnation(run_id), run_id)
+        number = self._which(record, interrupt_key, repeatable=idempotency_key is not None)
+        self._check_size(payload, self._settings.payload_bytes, "payload")
+        try:
+            ready = self._store.resume(
+                record.incarnation,
+                number,
+                payload,
+                outcome,
+                digest=record.digest,
+                revision=revision,
+                # The store keeps keys among words of its own, so it gets a digest of what people write.
+                idempotency_key=None if idempotency_key is None else hashlib.sha256(idempotency_key.encode()).hexdigest()[:32],
+            )
+        except WorkflowExecutionError as error:
+            raise _named_as_here(error) from error
+        self._send(ready)
+        return self._view(record.incarnation, run_id)
+
+    def _which(self, record: RunRecord, key: str | None, *, repeatable: bool) -> int:
+        if key is not None and repeatable:
+            # A repeated answer finds its interrupt closed, and perhaps its run ended: the store knows its first answer.
+            number = _step_number(key)
+            if number is None:
+                raise _not_open(key)
+            opened = next((o for o in self._open(record) if o.number == number), None)
+            if opened is not None and opened.request.key != key:
+                raise _not_open(key)
+            return number
+        opened_ones = self._open(record)
+        if not opened_ones:
+            raise RequestRefused(
+                f"the run waits for no answer: it is {record.status}",
+                code="run_not_interrupted",
+                hint="look at the run: an interrupt may have been answered already",
+                details={"status": record.status},
+            )
+        if key is not None:
+            number = _step_number(key)
+            if number is None or any(o.number == number and o.request.key != key for o in opened_ones):
+                raise _not_open(key)
+            return number
+        if repeatable:
+            raise RequestRefused(
+                "an answer with an idempotency key must say which interrupt it answers",
+                code="interrupt_key_required",
+                path="interrupt_key",
+                hint="a repeated answer could else be taken for the next question; pass the interrupt_key that the run shows",
+            )
+        if len(opened_ones) > 1:
+            raise RequestRefused(
+                f"the run waits for {len(opened_ones)} answers",
+                code="interrupt_ambiguous",
+                path="interrupt_key",
+                hint="say which one by its interrupt_key",
+                details={"interrupt_keys": [o.request.key for o in opened_ones[:MAX_PAGE]]},
+            )
+        return opened_ones[0].number
+
+    # ---- stopping
+
+    def cancel_run(self, run_id: str, *, reason: str | None = None) -> CancelView:
+        """Ends a run at once. A run that has ended stays as it is."""
+        incarnation = self._incarnation(run_id)
+        word = self._store.cancel(incarnation, reason=reason)
+        if word == "gone":
+            raise _not_found(run_id)
+        record = self._record(incarnation, run_id)
+        return {"run_id": record.run_id, "status": cast(RunStatus, record.status), "changed": word == "cancelled"}
+
+    # ---- what all share
+
+    def _incarnation(self, run_id: str) -> str:
+        incarnation = self._store.newest(run_id)
+        if incarnation is None:
+            raise _not_found(run_id)
+        return incarnation
+
+    def _record(self, incarnation: str, run_id: str, *, with_input: bool = False) -> RunRecord:
+        record = self._store.inspect(incarnation, with_input=with_input)
+        if record is None:
+            raise _not_found(run_id)
+        return record
+
+    def _open(self, record: RunRecord) -> list[OpenInterrupt]:
+        return [] if record.ended else self._store.interrupts(record.incarnation)
+
+    def _view(self, incarnation: str, run_id: str, *, with_input: bool = False) -> RunView:
+        record = self._record(incarnation, run_id, with_input=with_input)
+        return run_view(record, self._open(record), with_input=with_input)
+
+    def _send(self, ready: Sequence[Ready]) -> None:
+        """Messages are hints: what the caller asked for is stored already, and a sweeper finds frames without one."""
+        if not ready:
+            return
+        try:
+            self._publish(ready)
+        except Exception as error:  # whatever the broker does, the answer is success
+            log.warning("%d messages were not sent, a sweeper will send them: %s", len(ready), error)
+
+    def _check_size(self, value: dict[str, Any], most_bytes: int, path: str) -> None:
+        size = len(encode(value))
+        if size > most_bytes:
+            raise RequestRefused(
+                f"{path} has {size} bytes, the limit is {most_bytes}",
+                code="payload_too_large",
+                path=path,
+                hint="keep large data elsewhere and send a reference to it",
+                details={"bytes": size, "limit": most_bytes},
+            )
+
+
+def new_run_id() -> str:
+    """A run id for a caller that gives none."""
+    return secrets.token_hex(12)
+
+
+def check_resolved(program: Program) -> None:
+    """Raises when the workflow names a reducer or a child workflow that is not there: its runs could only fail."""
+    plan = program.root
+    for rule in plan.fields.values():
+        reducer_definition(plan.reducers, rule.reducer)
+    for step in plan.workflow.nodes:
+        if isinstance(step, SubgraphNode):
+            program.child(step.workflow)
+
+
+def _check_limit(limit: int) -> None:
+    if not 1 <= limit <= MAX_PAGE:
+        raise RequestRefused(
+            f"limit must be between 1 and {MAX_PAGE}", code="request_invalid", path="limit", hint="read page by page"
+        )
+
+
+def _step_number(key: str) -> int | None:
+    _, mark, digits = key.rpartition("#")
+    return int(digits) if mark and digits.isascii() and digits.isdigit() and len(digits) <= 15 else None
+
+
+def _named_as_here(error: WorkflowExecutionError) -> WfError:
+    """The kernel's error with the name that the field has in a request."""
+    path = error.path
+    for kernel, here in (("resume_payload", "payload"), ("resume_outcome", "outcome")):
+        if path is not None and path.startswith(kernel):
+            path = here + path.removeprefix(kernel)
+    return WorkflowExecutionError(error.message, code=error.code, path=path, hint=error.hint)
+
+
+def _not_found(run_id: str) -> RequestRefused:
+    return RequestRefused(
+        f"there is no run {run_id!r}", code="run_not_found", path="run_id", hint="list the runs: GET /v1/runs, or wf run list"
+    )
+
+
+def _not_open(key: str) -> RequestRefused:
+    return RequestRefused(
+        f"interrupt {key!r} is not open",
+        code="interrupt_not_open",
+        path="interrupt_key",
+        hint="list the open interrupts of the run",
+    )
+
+
+def _in_use(created: Created) -> RequestRefused:
+    return RequestRefused(
+        f"the run id {created.run_id!r} is in use by a run that is {created.status}",
+        code="run_id_in_use",
+        path="run_id",
+        hint="use another id, or say with open_policy and closed_policy what shall happen",
+        details={"run_id": created.run_id, "status": created.status},
+    )

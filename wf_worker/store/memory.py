@@ -1,0 +1,155 @@
+"""Records in the memory of one process: the first store to try, and the one a simulation can set back.
+
+It answers every call byte for byte as the scripts do; the conformance suite holds the two together.
+"""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from wf_worker.store.keys import Keys
+from wf_worker.store.memory_rules import Arguments, Call
+from wf_worker.store.memory_scripts import SCRIPTS
+from wf_worker.store.memory_state import Contents, RunRecords, Scores, by_score
+
+
+def wall_clock_ms() -> int:
+    """This machine's time in ms."""
+    return time.time_ns() // 1_000_000
+
+
+class MemoryRecords:
+    """Implements :class:`wf_worker.store.protocol.Records`. Safe for threads.
+
+    ``clock`` gives the store's time in ms.
+    """
+
+    def __init__(self, keys: Keys | None = None, *, clock: Callable[[], int] = wall_clock_ms) -> None:
+        self.keys = keys or Keys()
+        self.contents = Contents()
+        self._clock = clock
+        self._lock = threading.Lock()
+
+    def snapshot(self) -> bytes:
+        """Everything the store holds now, as a value that later calls do not change."""
+        with self._lock:
+            return pickle.dumps(self.contents)
+
+    def restore(self, snapshot: bytes) -> None:
+        """Sets the store back to what :meth:`snapshot` saw, as if its later writes had been lost."""
+        with self._lock:
+            self.contents = cast(Contents, pickle.loads(snapshot))
+
+    # ---- calls
+
+    def call(self, script: str, incarnation: str, call_id: str, *args: str | bytes | int) -> list[Any]:
+        shard = self.keys.shard_of_incarnation(incarnation)
+        values = [arg if isinstance(arg, bytes) else str(arg).encode() for arg in args]
+        with self._lock:
+            return SCRIPTS[script](Call(self.contents, shard, incarnation, call_id, self._clock()), Arguments(values))
+
+    def sweep(self, shard: int, most: int, hold_off_ms: int) -> list[str]:
+        with self._lock:
+            now, attention = self._clock(), self.contents.shard(shard).attention
+            taken = [incarnation for incarnation in by_score(attention) if attention[incarnation] <= now][:most]
+            attention.update(dict.fromkeys(taken, now + hold_off_ms))
+            return taken
+
+    # ---- plain reads
+
+    def newest(self, run_id: str) -> str | None:
+        with self._lock:
+            return self.contents.shard(self.keys.shard_of(run_id)).ids.get(run_id)
+
+    def header(self, incarnation: str, fields: Sequence[str]) -> dict[str, bytes] | None:
+        with self._lock:
+            header = self._run(incarnation).header
+            return {name: header[name] for name in fields if name in header} or None
+
+    def page(self, shard: int, status: str | None, before_ms: float | None, most: int) -> list[tuple[str, int]]:
+        with self._lock:
+            scores = self._runs(shard, status)
+            newest_first = [i for i in reversed(by_score(scores)) if before_ms is None or scores[i] <= before_ms]
+            return [(incarnation, scores[incarnation]) for incarnation in newest_first[:most]]
+
+    def count(self, shard: int, status: str | None) -> int:
+        with self._lock:
+            return len(self._runs(shard, status))
+
+    def trace(self, incarnation: str, start: int, most: int) -> list[tuple[int, str, bytes]]:
+        with self._lock:
+            entries = self._run(incarnation).trace[max(0, start) :][:most]
+            return [(int(entry.number), entry.worker, entry.entry) for entry in entries]
+
+    def interrupts(self, incarnation: str) -> dict[int, tuple[bytes, bytes]]:
+        with self._lock:
+            return {
+                int(number): (opened.text(), opened.record) for number, opened in self._run(incarnation).open.items()
+            }
+
+    def progress(self, incarnation: str) -> list[tuple[bytes, bytes, int]]:
+        with self._lock:
+            run = self._run(incarnation)
+            return [
+                (act.text(), run.templates[key], len(run.results.get(key, {}))) for key, act in run.activations.items()
+            ]
+
+    def _run(self, incarnation: str) -> RunRecords:
+        return self.contents.runs.get(incarnation) or RunRecords()
+
+    def _runs(self, shard: int, status: str | None) -> Scores:
+        records = self.contents.shard(shard)
+        return records.by_status.get(status, {}) if status else records.runs
+
+    # ---- documents and the like
+
+    def put_document(self, digest: str, data: bytes) -> None:
+        with self._lock:
+            self.contents.documents[digest] = data
+
+    def document(self, digest: str) -> bytes | None:
+        with self._lock:
+            return self.contents.documents.get(digest)
+
+    def add_version(self, name: str, version: str, digest: str) -> str:
+        with self._lock:
+            return self.contents.flows.setdefault(name, {}).setdefault(version, digest)
+
+    def versions(self, name: str) -> dict[str, str]:
+        with self._lock:
+            return dict(self.contents.flows.get(name, {}))
+
+    def flow_names(self) -> list[str]:
+        with self._lock:
+            return list(self.contents.flows)
+
+    def reserve(self, key: str, value: bytes, seconds: int) -> bytes:
+        with self._lock:
+            now = self._clock()
+            held = self.contents.reserved.get(key)
+            if held is not None and held[1] > now:
+                return held[0]
+            self.contents.reserved[key] = (value, now + seconds * 1000)
+            return value
+
+    def announce(self, worker: str, record: bytes) -> None:
+        with self._lock:
+            self.contents.workers[worker] = record
+
+    def announcements(self) -> dict[str, bytes]:
+        with self._lock:
+            return dict(self.contents.workers)
+
+    def withdraw(self, worker: str) -> None:
+        with self._lock:
+            self.contents.workers.pop(worker, None)
+
+    def ping(self) -> None:
+        """Memory is always there."""
+
+    def close(self) -> None:
+        """Nothing to close."""

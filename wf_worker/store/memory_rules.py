@@ -1,0 +1,617 @@
+"""What every call of the in-memory store shares: the counterpart of prelude.lua, function for function, in its order.
+
+The scripts decide what a store does; here the same is said once more in Python, and the conformance suite holds the
+two together. Read prelude.lua for the reasons.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from wf_worker.store.memory_state import (
+    FINAL,
+    ActivationHead,
+    Contents,
+    FrameHead,
+    OpenRecord,
+    RunRecords,
+    Scores,
+    TraceRecord,
+    by_score,
+)
+
+LOOK_MS: Final = 5000
+PAGE: Final = 64
+SMALL_ITEM: Final = 4096
+MAX_ANCESTORS: Final = 200
+
+Answer = list[Any]
+Operation = tuple[str, list[bytes]]
+
+_CHAIN_LINK: Final = re.compile(r"([^,.]+)\.([qc])")
+_LARGE_VALUE: Final = re.compile(rb"@(\S+) \d+")
+
+
+class Arguments:
+    """A script's own arguments, read from left to right."""
+
+    def __init__(self, values: Sequence[bytes]) -> None:
+        self._values = values
+        self._at = 0
+
+    def data(self) -> bytes:
+        """The next argument."""
+        value = self._values[self._at]
+        self._at += 1
+        return value
+
+    def text(self) -> str:
+        """The next argument as text."""
+        return self.data().decode()
+
+    def number(self) -> int:
+        """The next argument as a number."""
+        return int(self.data())
+
+    def take(self, count: int) -> list[bytes]:
+        """The next ``count`` arguments."""
+        return [self.data() for _ in range(count)]
+
+    def texts(self, count: int) -> list[str]:
+        """The next ``count`` arguments as text."""
+        return [self.text() for _ in range(count)]
+
+    def operations(self) -> list[Operation]:
+        """A count, then each operation as name, argument count, arguments."""
+        return [(self.text(), self.take(self.number())) for _ in range(self.number())]
+
+    def rest(self) -> list[bytes]:
+        """Whatever is left."""
+        return self.take(len(self._values) - self._at)
+
+
+class Call:
+    """One call on one run: its clock, the messages it brings forth, and what several scripts do alike."""
+
+    def __init__(self, contents: Contents, shard: int, incarnation: str, call_id: str, now: int) -> None:
+        self.contents = contents
+        self.shard = contents.shard(shard)
+        self.incarnation = incarnation
+        self.call_id = call_id
+        self.now = now
+        # A run that is not there is looked at, never made: only `create` keeps these records.
+        self.run = contents.runs.get(incarnation) or RunRecords()
+        self.out: list[tuple[str, str, str]] = []
+        self.new_sequence: int | None = None
+        self.soonest: int | None = None
+        self.committer = ""
+
+    # ---- the header
+
+    def get(self, name: str) -> str | None:
+        """A header field."""
+        value = self.run.header.get(name)
+        return None if value is None else value.decode()
+
+    def flag(self, name: str) -> str:
+        """A header field, empty when there is none."""
+        return self.get(name) or ""
+
+    def number(self, name: str) -> int:
+        """A header field that counts."""
+        return int(self.run.header[name])
+
+    def set(self, name: str, value: str | bytes | int) -> None:
+        """Writes a header field."""
+        self.run.header[name] = value if isinstance(value, bytes) else str(value).encode()
+
+    def gone(self) -> bool:
+        """Whether there is no such run (any more)."""
+        return self.get("status") in (None, "deleting", "creating")
+
+    def ended(self) -> bool:
+        """Whether the run has ended."""
+        return self.get("status") in FINAL
+
+    def failing(self) -> bool:
+        """Whether the run only waits for its last claims before it fails."""
+        return self.flag("failing") != ""
+
+    def paused(self) -> bool:
+        """Whether nothing may be claimed."""
+        return self.get("paused") == "1"
+
+    # ---- revisions, time, holds
+
+    def revision(self) -> str:
+        """A revision that was never given out before."""
+        self.new_sequence = (self.number("seq") if self.new_sequence is None else self.new_sequence) + 1
+        return f"{self.new_sequence}.{self.call_id}"
+
+    def attend(self, at: int) -> None:
+        """A sweeper should look at this run by then."""
+        if self.soonest is None or at < self.soonest:
+            self.soonest = at
+
+    def under_hold(self, chain: str, act: str | None) -> bool:
+        """Whether a frame with this chain may not be claimed."""
+        holds = self.run.holds
+        if not holds:
+            return False
+        if "run" in holds or (act is not None and act in holds):
+            return True
+        return any(link in holds for link, _ in _CHAIN_LINK.findall(chain))
+
+    # ---- places
+
+    def _set_of(self, place: str) -> Scores | None:
+        run = self.run
+        match place:
+            case "ready":
+                return run.ready
+            case "held":
+                return run.held
+            case "paused":
+                return run.paused
+            case "leased":
+                return run.leases
+            case "waits":
+                return run.waits
+            case "failed":
+                return run.failed
+            case _:
+                return None
+
+    def leave(self, key: str, head: FrameHead) -> None:
+        """Takes a frame out of the set of its place."""
+        found = self._set_of(head.place)
+        if found is not None:
+            found.pop(key, None)
+
+    @staticmethod
+    def held_act(head: FrameHead) -> str | None:
+        """The activation whose hold also stops this frame's purpose."""
+        return head.act if head.purpose == "admit" else None
+
+    def place(self, key: str, head: FrameHead, purpose: str) -> None:
+        """Makes a frame due, under a new revision and without a token."""
+        self.leave(key, head)
+        head.purpose, head.token, head.owner, head.rev = purpose, "", "", self.revision()
+        head.since, head.looks = str(self.now), 0
+        if self.paused():
+            head.place = "paused"
+            self.run.paused[key] = self.now
+        elif self.under_hold(head.chain, self.held_act(head)):
+            head.place = "held"
+            self.run.held[key] = self.now
+        else:
+            head.place = "ready"
+            self.run.ready[key] = self.now + LOOK_MS
+            self.attend(self.now + LOOK_MS)
+            if not self.failing():
+                self.out.append((key, head.rev, head.node))
+        self.run.frames[key] = head
+
+    @staticmethod
+    def fresh(head: FrameHead) -> None:
+        """A new visit of a step begins."""
+        head.step, head.attempt, head.losses, head.failures = "", 0, 0, 0
+
+    @staticmethod
+    def due_for(head: FrameHead, purpose: str) -> bool:
+        """Whether the frame is due for this purpose already."""
+        return head.purpose == purpose and head.place in ("ready", "held", "paused")
+
+    def signal(self, key: str, purpose: str) -> None:
+        """Gives a blocked controller something to do; finishing replaces a pending admission."""
+        head = self.run.frames[key]
+        if self.due_for(head, "finish") or (purpose == "admit" and self.due_for(head, "admit")):
+            return
+        if head.place == "held" and self.flag("release"):
+            self.set("release", "1")  # the frames behind it move up by one rank, so a release starts again
+        self.place(key, head, purpose)
+
+    def admit(self, key: str) -> None:
+        """Fills the window of an activation, or leaves a signal with its controller."""
+        act = self.run.activations[key]
+        if act.next_index >= act.items:
+            return
+        done = len(self.run.results.get(key, {}))
+        waiting = len(self.run.waiting.get(key, ())) if act.policy == "c" else 0
+        last = min(act.items, done + act.max_outstanding, done + waiting + act.max_active)
+        if act.next_index >= last:
+            return
+        if self.failing() or self.paused() or self.under_hold(act.chain, None):
+            self.signal(act.controller, "admit")
+            return
+        for index in range(act.next_index, min(last, act.next_index + PAGE)):
+            item = FrameHead(
+                "blocked", "", "", "", "", "", 0, 0, 0, act.node, act.controller, act.scope, act.chain, "c", "", "", 0
+            )
+            self.place(f"{key}:{index}", item, act.purpose)
+            act.next_index = index + 1
+        if act.next_index < last:
+            self.signal(act.controller, "admit")
+
+    def release(self) -> None:
+        """Moves frames whose hold or pause is gone back to ready, a page a call."""
+        if self.paused():
+            self.set("release", "")
+            return
+        moved, rank = 0, max(0, int(self.get("release") or "1") - 1)
+        for scores, from_paused in ((self.run.paused, True), (self.run.held, False)):
+            offset = 0 if from_paused else rank
+            while page := by_score(scores)[offset : offset + PAGE]:
+                for key in page:
+                    if moved == PAGE:
+                        self.set("release", offset + 1)
+                        self.attend(self.now)
+                        return
+                    head = self.run.frames[key]
+                    if from_paused or not self.under_hold(head.chain, self.held_act(head)):
+                        moved += 1
+                        self.place(key, head, head.purpose)
+                    else:
+                        offset += 1
+        if self.flag("release"):
+            self.set("release", "")
+
+    def lift(self, chain: str) -> None:
+        """An answer lifts every hold over its frame."""
+        self.run.holds.pop("run", None)
+        for link, _ in _CHAIN_LINK.findall(chain):
+            self.run.holds.pop(link, None)
+        self.set("release", "1")
+        self.release()
+
+    # ---- the run's status
+
+    def set_status(self, status: str) -> None:
+        """Writes the status and its index."""
+        old = self.get("status")
+        if old == status:
+            return
+        if old is not None:
+            self.shard.by_status.setdefault(old, {}).pop(self.incarnation, None)
+        self.shard.by_status.setdefault(status, {})[self.incarnation] = self.number("created")
+        self.set("status", status)
+        self.set("updated", self.now)
+        self.set("rev", self.revision())
+
+    def finish(self, status: str) -> None:
+        """Ends the run."""
+        self.set_status(status)
+        self.set("ended", self.now)
+        self.shard.attention.pop(self.incarnation, None)
+        for number in self.run.open:
+            self.shard.inbox.pop(f"{self.incarnation}#{number}", None)
+
+    def settle(self) -> None:
+        """Decides what several parties decide together: at rest, failed, deadlocked, running."""
+        if self.ended():
+            return
+        run = self.run
+        if self.failing():
+            if not run.leases:
+                self.set("error", run.header.get("fail_error", b""))
+                self.finish("failed")
+            return
+        can = bool(run.ready or run.waits or run.paused) or (self.flag("release") != "" and bool(run.held))
+        if run.open:
+            movable = bool(run.leases) or (can and "run" not in run.holds)
+            self.set_status("running" if movable else "interrupted")
+        elif not run.leases and not can and not run.held:
+            self.set("failing", "!")
+            self.set("fail_error", "")
+            self.set("error", "")
+            self.set("deadlocked", "1")
+            self.finish("failed")
+        else:
+            self.set_status("running")
+
+    def answer(self, *reply: Any) -> Answer:
+        """The answer: the reply, the messages to send, the digest they need."""
+        if self.new_sequence is not None:
+            self.set("seq", self.new_sequence)
+        if self.soonest is not None and not self.ended():
+            score = self.shard.attention.get(self.incarnation)
+            if score is None or score > self.soonest:
+                self.shard.attention[self.incarnation] = self.soonest
+        messages = [word.encode() for message in self.out for word in message]
+        digest = self.run.header["digest"] if messages else b""
+        return [*(_as_bytes(part) for part in reply), messages, digest]
+
+    # ---- reading
+
+    def item_of(self, key: str, *, small_only: bool) -> bytes | None:
+        """The item of an item frame, ``~`` when it is too large to come with a claim."""
+        act, _, index = key.rpartition(":")
+        value = self.run.items.get(act, {}).get(index)
+        if value is None:
+            return None
+        return b"~" if small_only and len(value) > SMALL_ITEM else b"=" + value
+
+    def ancestry(self, key: str) -> Answer:
+        """The frame and its ancestors, innermost first."""
+        frames: Answer = []
+        at = key
+        while at:
+            head = self.run.frames.get(at)
+            if head is None:
+                break
+            frame: Answer = [at.encode(), head.text(), self.run.bodies.get(at)]
+            if head.kind == "c":
+                act_key = at.rpartition(":")[0]
+                act = self.run.activations.get(act_key)
+                frame += [
+                    None if act is None else act.rev.encode(),
+                    None if act is None else act.step.encode(),
+                    self.run.templates.get(act_key),
+                    self.item_of(at, small_only=bool(frames)),
+                    self.run.lineages.get(at),
+                ]
+            frames.append(frame)
+            if len(frames) > MAX_ANCESTORS:
+                break
+            at = head.parent
+        return frames
+
+    def fields_of(self, scope: str, names: Sequence[str]) -> Answer:
+        """State fields by name; ``*`` is all, as field and value by turns."""
+        state = self.run.state.get(scope, {})
+        if names and names[0] == "*":
+            return [part for name, value in state.items() for part in (name.encode(), value)]
+        return [state.get(name) for name in names]
+
+    def slice(self, key: str, *, wants_input: bool, names: Sequence[str]) -> Answer:
+        """What a claim or an answer reads."""
+        header = self.run.header
+        return [
+            self.ancestry(key),
+            self.fields_of(self.run.frames[key].scope, names),
+            header.get("input") if wants_input else None,
+            header.get("run_id"),
+            header.get("digest"),
+            header.get("max_steps"),
+            header.get("steps"),
+        ]
+
+    # ---- claims
+
+    def grant(self, key: str, head: FrameHead, token: str, owner: str, lease_ms: int) -> bool:
+        """Gives a ready frame to a token; whether the budget denies its step."""
+        denied = False
+        if head.purpose == "step":
+            if not head.step:
+                steps = self.number("steps")
+                denied = steps >= self.number("max_steps")
+                if not denied:
+                    self.set("steps", steps + 1)
+                    head.step = str(steps + 1)
+            if not denied:
+                head.attempt += 1
+        self.leave(key, head)
+        head.place, head.token, head.owner, head.rev, head.since = (
+            "leased",
+            token,
+            owner,
+            self.revision(),
+            str(self.now),
+        )
+        self.run.leases[key] = self.now + lease_ms
+        self.attend(self.now + lease_ms)
+        return denied
+
+    @staticmethod
+    def holds_token(head: FrameHead | None, token: str) -> bool:
+        """Whether the token is the frame's present claim."""
+        return head is not None and head.place == "leased" and head.token != "" and head.token == token
+
+    # ---- transitions
+
+    def check_operations(self, operations: Sequence[Operation], steps: int) -> Answer | None:
+        """The refusal of a transition that could not be applied whole, or None."""
+        run, left = self.run, self.number("max_steps") - self.number("steps")
+        if steps > left:
+            return ["budget", left, run.header["max_steps"]]
+        made = {args[0] for name, args in operations if name == "frame"}
+        for name, args in operations:
+            key = args[0].decode() if args else ""
+            if name == "open" and args[12] == b"1" and len(run.items.get(key, {})) != int(args[1]):
+                return ["unstaged", key]
+            if name == "staged" and len(run.staged.get(key, b"")) != int(args[1]):
+                return ["unstaged", key]
+            if name == "arrive":
+                act = run.activations.get(key)
+                if act is None:
+                    return ["damaged", f"a {key}"]
+                if act.controller not in run.frames:
+                    return ["damaged", f"f {act.controller}"]
+                if args[1].decode() in run.results.get(key, {}):
+                    return ["damaged", f"r:{key} {args[1].decode()}"]
+            if name in ("place", "block") and key not in run.frames and args[0] not in made:
+                return ["damaged", f"f {key}"]
+        return None
+
+    def drop_frame(self, key: str) -> None:
+        """The frame is gone."""
+        head = self.run.frames.pop(key, None)
+        if head is not None:
+            self.leave(key, head)
+            self.run.bodies.pop(key, None)
+
+    def drop_activation(self, key: str) -> None:
+        """The activation is gone with all that lies under it."""
+        run = self.run
+        for records in (run.items, run.results, run.waiting, run.activations, run.templates):
+            records.pop(key, None)
+        run.names.discard(key)
+
+    def drop_large(self, scope: str, name: str) -> None:
+        """A field that named a large value lets go of it when it is written again."""
+        value = self.run.state.get(scope, {}).get(name, b"")
+        named = _LARGE_VALUE.fullmatch(value) if 0 < len(value) <= 128 else None
+        if named is not None:
+            large = named[1].decode()
+            self.run.staged.pop(large, None)
+            self.run.names.discard(f"x:{large}")
+
+    def open_interrupt(self, key: str, number: str, record: bytes) -> None:
+        """The frame waits for an answer, and holds what its policies say."""
+        run, head = self.run, self.run.frames[key]
+        self.leave(key, head)
+        head.place, head.purpose, head.token, head.owner, head.rev, head.since = (
+            "open",
+            "",
+            "",
+            "",
+            self.revision(),
+            str(self.now),
+        )
+        links = _CHAIN_LINK.findall(head.chain)
+        hold = "run"
+        for i in range(len(links) - 1, -1, -1):
+            if links[i][1] == "c":
+                hold = links[i + 1][0] if i + 1 < len(links) else ""
+                break
+        near_act, near_index, at = "", "", key
+        while at and (ancestor := run.frames.get(at)) is not None:
+            if ancestor.kind == "c":
+                near_act, _, near_index = at.rpartition(":")
+                break
+            at = ancestor.parent
+        run.open[number] = OpenRecord(key, head.rev, hold, near_act, near_index, self.now, record)
+        self.shard.inbox[f"{self.incarnation}#{number}"] = self.now
+        if hold:
+            run.holds[hold] = number
+        act = run.activations.get(near_act)
+        if act is not None and act.policy == "c":
+            run.waiting.setdefault(near_act, set()).add(near_index)
+            self.admit(near_act)
+
+    def apply_operations(self, operations: Sequence[Operation], steps: int) -> None:
+        """Applies a transition that was checked."""
+        before = self.number("steps")
+        if steps > 0:
+            self.set("steps", before + steps)
+        for name, args in operations:
+            self._apply(name, args, before)
+
+    def _apply(self, name: str, args: list[bytes], before: int) -> None:
+        run, key = self.run, args[0].decode()
+        match name:
+            case "frame":
+                self._put_frame(key, [arg.decode() for arg in args[1:6]], args[6])
+            case "place":
+                head = run.frames[key]
+                self.fresh(head)
+                self.place(key, head, args[1].decode())
+            case "block":
+                head = run.frames[key]
+                self.leave(key, head)
+                head.place, head.purpose, head.token, head.owner, head.rev = "blocked", "", "", "", self.revision()
+            case "remove":
+                self.drop_frame(key)
+            case "writes":
+                run.lineages[key] = run.lineages.get(key, b"") + args[1]
+            case "fields":
+                for field, value in _pairs(args[1:]):
+                    self.drop_large(key, field)
+                    run.state.setdefault(key, {})[field] = value
+                run.names.add(f"s:{key}")
+            case "staged":
+                run.names.add(f"x:{key}")
+            case "open":
+                self._open_activation(key, args, before)
+            case "arrive":
+                self._arrive(key, args[1].decode(), args[2].decode(), args[3], args[4])
+            case "close":
+                self.drop_activation(key)
+                controller = run.frames.get(args[1].decode())
+                if controller is not None:
+                    controller.act = ""
+            case "interrupt":
+                self.open_interrupt(key, _number_of(args[1], before), args[2])
+            case "complete":
+                if not self.failing():
+                    self.set("outcome", args[0])
+                    self.set("output", args[1])
+                    self.finish("completed")
+            case "fail":
+                self._fail(key, "!" + args[1].decode(), args[2])
+            case "trace":
+                self.set("traced", self.number("traced") + 1)
+                run.trace.append(TraceRecord(_number_of(args[0], before), self.committer, args[1]))
+            case _:
+                pass
+
+    def _put_frame(self, key: str, words: Sequence[str], body: bytes) -> None:
+        node, parent, scope, chain, kind = words
+        head = self.run.frames.get(key)
+        if head is not None:
+            head.node = node
+        else:
+            rev = self.revision()
+            self.run.frames[key] = FrameHead(
+                "blocked", "", rev, "", "", "", 0, 0, 0, node, parent, scope, chain, kind, "", str(self.now), 0
+            )
+        self.run.bodies[key] = body
+
+    def _open_activation(self, key: str, args: Sequence[bytes], before: int) -> None:
+        _, n, active, outstanding, policy, controller, chain, node, scope, purpose = (arg.decode() for arg in args[:10])
+        run, rev = self.run, self.revision()
+        run.frames[controller].act = key
+        step = _number_of(args[10], before)
+        run.activations[key] = ActivationHead(
+            int(n), 0, int(active), int(outstanding), policy, controller, chain, node, scope, purpose, step, rev
+        )
+        run.templates[key] = args[11]
+        run.names.add(key)
+        if len(args) > 13:
+            run.items.setdefault(key, {}).update({str(i): item for i, item in enumerate(args[13:])})
+        self.admit(key)
+
+    def _arrive(self, key: str, index: str, frame: str, status: bytes, error: bytes) -> None:
+        run = self.run
+        kept = run.lineages.get(frame, b"") if status == b"ok" else error
+        run.results.setdefault(key, {})[index] = status + b"|" + self.revision().encode() + b"\n" + kept
+        run.lineages.pop(frame, None)
+        run.items.get(key, {}).pop(index, None)
+        run.waiting.get(key, set()).discard(index)
+        head = run.frames.get(frame)
+        if head is not None and head.act:
+            self.drop_activation(head.act)
+        self.drop_frame(frame)
+        act = run.activations[key]
+        if len(run.results[key]) >= act.items:
+            self.signal(act.controller, "finish")
+        else:
+            self.admit(key)
+
+    def _fail(self, key: str, order: str, error: bytes) -> None:
+        if not self.failing() or order < self.flag("failing"):
+            self.set("failing", order)
+            self.set("fail_error", error)
+        head = self.run.frames.get(key)
+        if head is not None:
+            self.leave(key, head)
+            head.place, head.token, head.owner, head.rev = "failed", "", "", self.revision()
+            self.run.failed[key] = self.now
+
+
+def _number_of(text: bytes, steps_before: int) -> str:
+    return str(steps_before + int(text[1:])) if text[:1] == b"+" else text.decode()
+
+
+def _pairs(args: Sequence[bytes]) -> Iterator[tuple[str, bytes]]:
+    return ((name.decode(), value) for name, value in zip(args[::2], args[1::2], strict=True))
+
+
+def _as_bytes(part: Any) -> Any:
+    if isinstance(part, str):
+        return part.encode()
+    if isinstance(part, int):
+        return str(part).encode()
+    return part

@@ -1,0 +1,458 @@
+"""Every call of the in-memory store: the counterpart of the files in ``lua``, one function for each script.
+
+Arguments and answers are those that the head of each script names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from wf_worker.store.memory_rules import Answer, Arguments, Call
+from wf_worker.store.memory_state import FINAL, FrameHead, RunRecords, by_score
+
+
+def create(call: Call, args: Arguments) -> Answer:
+    """A new run, whole or not at all."""
+    latest, run_id, _, closed_policy = args.number(), args.data(), args.text(), args.text()
+    digest, max_steps, workflow_input = args.data(), args.data(), args.data()
+    if call.get("status") is not None:
+        if call.run.header["run_id"] == run_id:
+            return call.answer("created", call.run.header["created"])
+        return call.answer("exists", call.incarnation, call.flag("status"))
+    if call.now > latest:
+        return call.answer("late", call.now)
+    other = call.shard.ids.get(run_id.decode())
+    if other is not None:
+        other_run = call.contents.runs.get(other) or RunRecords()
+        status = other_run.header.get("status", b"").decode()
+        if not _may_replace(status, closed_policy):
+            return call.answer("exists", other, status)
+    now = str(call.now).encode()
+    header = {
+        "layout": b"1",
+        "run_id": run_id,
+        "status": b"pending",
+        "rev": f"1.{call.call_id}".encode(),
+        "seq": b"1",
+        "steps": b"0",
+        "max_steps": max_steps,
+        "digest": digest,
+        "input": workflow_input,
+        "created": now,
+        "updated": now,
+        "traced": b"0",
+    }
+    for _ in range(args.number()):
+        name = args.text()
+        header[name] = args.data()
+    call.run.header.update(header)
+    call.contents.runs[call.incarnation] = call.run
+    call.shard.ids[run_id.decode()] = call.incarnation
+    call.shard.runs[call.incarnation] = call.now
+    call.shard.by_status.setdefault("pending", {})[call.incarnation] = call.now
+    key, node, scope, purpose, body = args.text(), args.text(), args.text(), args.text(), args.data()
+    for _ in range(args.number()):
+        name = args.text()
+        call.run.state.setdefault(scope, {})[name] = args.data()
+    call.run.names.add(f"s:{scope}")
+    call.run.bodies[key] = body
+    head = FrameHead("blocked", "", "", "", "", "", 0, 0, 0, node, "", scope, "", "w", "", str(call.now), 0)
+    call.place(key, head, purpose)
+    return call.answer("created", call.now)
+
+
+def _may_replace(status: str, closed_policy: str) -> bool:
+    if not status:
+        return True
+    return status in FINAL and (
+        closed_policy == "allow" or (closed_policy == "allow_after_failure" and status != "completed")
+    )
+
+
+def claim(call: Call, args: Arguments) -> Answer:
+    """Gives a ready frame to a token, with the slice that its step reads."""
+    if call.gone():
+        return call.answer("gone")
+    key, revision, token, owner, lease_ms = args.text(), args.text(), args.text(), args.text(), args.number()
+    wants_input, names = _wants(args)
+    head = call.run.frames.get(key)
+    if call.ended() or call.failing():
+        return call.answer("over", call.flag("status"))
+    if head is not None and call.holds_token(head, token):
+        denied = head.purpose == "step" and head.step == ""
+        return call.answer("granted", *_granted(call, key, head, denied, wants_input, names))
+    if head is None or head.place != "ready" or head.rev != revision:
+        return call.answer("stale")
+    if call.paused() or call.under_hold(head.chain, call.held_act(head)):
+        call.place(key, head, head.purpose)
+        call.settle()
+        return call.answer(head.place)
+    if head.purpose == "admit":
+        if head.act not in call.run.activations:
+            return call.answer("damaged", f"a {head.act}")
+        call.leave(key, head)
+        head.place, head.purpose, head.rev = "blocked", "", call.revision()
+        call.admit(head.act)
+        call.settle()
+        return call.answer("admitted")
+    denied = call.grant(key, head, token, owner, lease_ms)
+    call.settle()
+    return call.answer("granted", *_granted(call, key, head, denied, wants_input, names))
+
+
+def _wants(args: Arguments) -> tuple[bool, list[str]]:
+    wants_input = args.data() == b"1"
+    return wants_input, args.texts(args.number())
+
+
+def _granted(call: Call, key: str, head: FrameHead, denied: bool, wants_input: bool, names: list[str]) -> list[Any]:
+    view = call.slice(key, wants_input=wants_input, names=names)
+    return [head.purpose, head.step, head.attempt, head.losses, "1" if denied else "0", head.rev, view]
+
+
+def load(call: Call, args: Arguments) -> Answer:
+    """More of what a claimed frame reads."""
+    if call.gone():
+        return call.answer("gone")
+    head, token = call.run.frames.get(args.text()), args.text()
+    if call.ended():
+        return call.answer("stale")
+    if head is None or not (call.holds_token(head, token) or (head.place == "open" and head.rev == token)):
+        return call.answer("stale")
+    return call.answer("loaded", [_load(call, args) for _ in range(args.number())])
+
+
+def _load(call: Call, args: Arguments) -> Any:
+    match args.text():
+        case "state":
+            scope = args.text()
+            return call.fields_of(scope, args.texts(args.number()))
+        case "input":
+            return call.run.header.get("input")
+        case "item":
+            return call.item_of(args.text(), small_only=False)
+        case "results":
+            act, start, stop = args.text(), args.number(), args.number()
+            head, results = call.run.activations.get(act), call.run.results.get(act, {})
+            return [
+                None if head is None else str(head.items).encode(),
+                [results.get(str(i)) for i in range(start, stop)],
+            ]
+        case "large":
+            return call.run.staged.get(args.text())
+        case _:
+            return None
+
+
+def stage(call: Call, args: Arguments) -> Answer:
+    """One chunk of a large value, or some items of a large foreach, ahead of the commit that makes them reachable."""
+    if call.gone():
+        return call.answer("gone")
+    frame, token, kind, name, offset = args.text(), args.text(), args.text(), args.text(), args.number()
+    pieces = args.take(args.number())
+    if call.ended() or not call.holds_token(call.run.frames.get(frame), token):
+        return call.answer("stale")
+    run = call.run
+    if kind == "items":
+        items = run.items.get(name, {})
+        if offset == 0 and any(items.get(str(i)) != piece for i, piece in enumerate(pieces)):
+            items = {}
+        if len(items) < offset:
+            return call.answer("gap", len(items))
+        items.update({str(offset + i): piece for i, piece in enumerate(pieces)})
+        run.items[name] = items
+        run.names.add(name)
+        return call.answer("staged", len(items))
+    [piece], value = pieces, run.staged.get(name, b"")
+    if offset == 0 and not value.startswith(piece):
+        value = b""
+    if len(value) >= offset + len(piece):
+        return call.answer("staged", len(value))
+    if len(value) != offset:
+        return call.answer("gap", len(value))
+    run.staged[name] = value + piece
+    run.names.add(f"x:{name}")
+    return call.answer("staged", offset + len(piece))
+
+
+def commit(call: Call, args: Arguments) -> Answer:
+    """Applies a transition under a claim, or nothing of it."""
+    if call.gone():
+        return call.answer("gone")
+    key, token, steps, next_token, next_owner, lease_ms = (
+        args.text(), args.text(), args.number(), args.text(), args.text(), args.number(),
+    )  # fmt: skip
+    wants_input, names = _wants(args)
+    operations = args.operations()
+    head = call.run.frames.get(key)
+    if head is not None and head.rev.endswith(f".{call.call_id}"):
+        return call.answer("again")
+    if call.ended():
+        return call.answer("over", call.flag("status"))
+    if head is None or not call.holds_token(head, token):
+        return call.answer("stale")
+    refusal = call.check_operations(operations, steps)
+    if refusal is not None:
+        return call.answer(*refusal)
+    call.committer = head.owner
+    call.leave(key, head)
+    head.place, head.token, head.owner, head.rev = "blocked", "", "", call.revision()
+    call.apply_operations(operations, steps)
+    call.settle()
+    head = call.run.frames.get(key)
+    if next_token == "" or head is None or head.place != "ready" or head.purpose not in ("step", "walk"):
+        return call.answer("done")
+    if call.failing() or call.ended():
+        return call.answer("done")
+    call.out = [message for message in call.out if message[0] != key]
+    denied = call.grant(key, head, next_token, next_owner, lease_ms)
+    return call.answer("claimed", *_granted(call, key, head, denied, wants_input, names))
+
+
+def renew(call: Call, args: Arguments) -> Answer:
+    """Extends a lease."""
+    if call.gone():
+        return call.answer("gone")
+    key, token, lease_ms = args.text(), args.text(), args.number()
+    if call.ended():
+        return call.answer("cancelled" if call.get("status") == "cancelled" else "stale")
+    if not call.holds_token(call.run.frames.get(key), token):
+        return call.answer("stale")
+    call.run.leases[key] = call.now + lease_ms
+    return call.answer("renewed")
+
+
+def give_back(call: Call, args: Arguments) -> Answer:
+    """A worker that cannot do a claimed frame puts it back; the attempt does not count."""
+    if call.gone():
+        return call.answer("gone")
+    if call.ended():
+        return call.answer("over", call.flag("status"))
+    key, token, later = args.text(), args.text(), args.number()
+    head = call.run.frames.get(key)
+    if head is None or not call.holds_token(head, token):
+        return call.answer("stale")
+    if head.purpose == "step":
+        head.attempt = max(0, head.attempt - 1)
+    call.place(key, head, head.purpose)
+    if later > 0 and head.place == "ready":
+        call.run.ready[key] = call.now + later
+        call.out = []
+    call.settle()
+    return call.answer("given")
+
+
+def lost(call: Call, args: Arguments) -> Answer:
+    """The worker that held a frame is gone; the token names the loss."""
+    if call.gone():
+        return call.answer("gone")
+    if call.ended():
+        return call.answer("over", call.flag("status"))
+    key, token, limit, known_dead, error = args.text(), args.text(), args.number(), args.data() == b"1", args.data()
+    head = call.run.frames.get(key)
+    if head is None or not call.holds_token(head, token):
+        return call.answer("stale")
+    expiry = call.run.leases.get(key)
+    if not known_dead and expiry is not None and expiry > call.now:
+        return call.answer("alive", expiry)
+    head.losses += 1
+    if head.losses > 2 * limit + 2:
+        call.leave(key, head)
+        head.place, head.token, head.owner, head.rev = "failed", "", "", call.revision()
+        call.run.failed[key] = call.now
+        if not call.failing():
+            call.set("failing", "!")
+            call.set("fail_error", error)
+    else:
+        call.place(key, head, "lost" if head.losses > limit else head.purpose)
+    call.settle()
+    return call.answer("lost", head.losses)
+
+
+def interrupt(call: Call, args: Arguments) -> Answer:
+    """One open interrupt with the slice its answer needs."""
+    if call.gone():
+        return call.answer("gone")
+    number = args.text()
+    wants_input, names = _wants(args)
+    opened = call.run.open.get(number)
+    if opened is None:
+        closed = call.run.closed.get(number)
+        if closed is not None:
+            return call.answer("answered", closed)
+        return call.answer("over" if call.ended() else "closed", call.flag("status"))
+    if call.ended() or call.failing():
+        return call.answer("over", call.flag("status"))
+    if opened.frame not in call.run.frames:
+        return call.answer("damaged", f"f {opened.frame}")
+    return call.answer(
+        "open", opened.text(), opened.record, call.slice(opened.frame, wants_input=wants_input, names=names)
+    )
+
+
+def resume(call: Call, args: Arguments) -> Answer:
+    """One answer to one open interrupt."""
+    if call.gone():
+        return call.answer("gone")
+    number, revision, idempotency_key, digest, steps = args.text(), args.text(), args.text(), args.text(), args.number()
+    operations = args.operations()
+    closed = call.run.closed.get(number)
+    if closed is not None:
+        first_call, first_key, first_digest, _ = closed.decode().split("|")
+        same = idempotency_key != "" and (first_key, first_digest) == (idempotency_key, digest)
+        return call.answer("again" if first_call == call.call_id or same else "answered", closed)
+    if call.ended() or call.failing():
+        return call.answer("over", call.flag("status"))
+    opened = call.run.open.get(number)
+    if opened is None:
+        return call.answer("closed", call.flag("status"))
+    if opened.rev != revision:
+        return call.answer("stale", opened.rev)
+    head = call.run.frames.get(opened.frame)
+    if head is None or head.place != "open":
+        return call.answer("damaged", f"f {opened.frame}")
+    refusal = call.check_operations(operations, steps)
+    if refusal is not None:
+        return call.answer(*refusal)
+    del call.run.open[number]
+    call.run.closed[number] = f"{call.call_id}|{idempotency_key}|{digest}|{call.now}".encode()
+    call.shard.inbox.pop(f"{call.incarnation}#{number}", None)
+    call.run.waiting.get(opened.near_act, set()).discard(opened.near_index)
+    head.place, head.rev = "blocked", call.revision()
+    call.lift(head.chain)
+    call.apply_operations(operations, steps)
+    call.settle()
+    return call.answer("resumed", call.now)
+
+
+def cancel(call: Call, args: Arguments) -> Answer:
+    """Ends a run at once."""
+    if call.gone():
+        return call.answer("gone")
+    revision, reason = args.text(), args.data()
+    if call.ended():
+        if call.get("status") == "cancelled" and call.flag("rev").endswith(f".{call.call_id}"):
+            return call.answer("cancelled")
+        return call.answer("over", call.flag("status"))
+    if revision and revision != call.get("rev"):
+        return call.answer("changed", call.flag("rev"))
+    call.set("error", reason)
+    call.finish("cancelled")
+    return call.answer("cancelled")
+
+
+def pause(call: Call, args: Arguments) -> Answer:
+    """Stops new claims, or lets them go on."""
+    if call.gone():
+        return call.answer("gone")
+    if call.ended():
+        return call.answer("over", call.flag("status"))
+    on = args.text()
+    call.set("paused", on)
+    if on == "0":
+        call.set("release", "1")
+        call.release()
+    call.settle()
+    return call.answer("paused" if on == "1" else "running")
+
+
+def release(call: Call, args: Arguments) -> Answer:
+    """The next page of frames whose hold or pause is gone."""
+    if call.gone():
+        return call.answer("gone")
+    if not call.ended() and call.flag("release"):
+        call.release()
+        call.settle()
+    return call.answer("released")
+
+
+def republish(call: Call, args: Arguments) -> Answer:
+    """The message of a ready frame is sent again, or only looked for later."""
+    if call.gone():
+        return call.answer("gone")
+    if call.ended() or call.failing():
+        return call.answer("refused")
+    key, named, look_ms, send = args.text(), args.text(), args.number(), args.data() == b"1"
+    head, score = call.run.frames.get(key), call.run.ready.get(key)
+    if head is None or score is None or str(score) != named or score > call.now:
+        return call.answer("refused")
+    call.run.ready[key] = call.now + look_ms
+    call.attend(call.now + look_ms)
+    head.looks += 1
+    if send:
+        call.out = [(key, head.rev, head.node)]
+        return call.answer("sent")
+    return call.answer("later")
+
+
+def due(call: Call, args: Arguments) -> Answer:
+    """What of a run wants a sweeper now, and when to look at it next."""
+    attention = call.shard.attention
+    if call.gone():
+        attention.pop(call.incarnation, None)
+        return call.answer("gone")
+    if call.ended():
+        attention.pop(call.incarnation, None)
+        return call.answer("due", call.flag("status"), "", [], [])
+    run, limit = call.run, args.number()
+    expired: Answer = []
+    unclaimed: Answer = []
+    for key in [key for key in by_score(run.leases) if run.leases[key] <= call.now][:limit]:
+        head = run.frames.get(key)
+        expired += [key.encode(), head.token.encode() if head is not None else b""]
+    if not call.failing():
+        for key in [key for key in by_score(run.ready) if run.ready[key] <= call.now][:limit]:
+            head = run.frames.get(key)
+            if head is not None:
+                unclaimed += [key.encode(), str(run.ready[key]).encode(), head.text()]
+    times = [min(scores.values()) for scores in (run.leases, run.ready, run.waits) if scores]
+    if call.flag("release"):
+        times = [call.now]
+    if times:
+        attention[call.incarnation] = max(min(times), call.now + 1000)
+    else:
+        attention.pop(call.incarnation, None)
+    return call.answer("due", call.flag("status"), call.flag("release"), expired, unclaimed)
+
+
+def audit(call: Call, args: Arguments) -> Answer:
+    """What an audit of a small run needs."""
+    if call.gone():
+        return call.answer("gone")
+    run = call.run
+    heads = [part for key, head in run.frames.items() for part in (key.encode(), head.text())]
+    sets = [
+        [key.encode() for key in by_score(s)]
+        for s in (run.ready, run.held, run.paused, run.leases, run.waits, run.failed)
+    ]
+    opened = [part for n, r in run.open.items() for part in (n.encode(), r.text(), f"b{n}".encode(), r.record)]
+    holds = [part.encode() for pair in run.holds.items() for part in pair]
+    activations: Answer = []
+    counts: Answer = []
+    for key, act in run.activations.items():
+        activations += [key.encode(), act.text(), f"{key}:t".encode(), run.templates[key]]
+        sizes = (len(run.results.get(key, {})), len(run.waiting.get(key, ())))
+        counts += [key.encode(), *(str(size).encode() for size in sizes)]
+    header = [part for name, value in run.header.items() for part in (name.encode(), value)]
+    return call.answer("audit", header, heads, *sets, opened, holds, activations, counts)
+
+
+SCRIPTS: Final[Mapping[str, Callable[[Call, Arguments], Answer]]] = {
+    "audit": audit,
+    "cancel": cancel,
+    "claim": claim,
+    "commit": commit,
+    "create": create,
+    "due": due,
+    "give_back": give_back,
+    "interrupt": interrupt,
+    "load": load,
+    "lost": lost,
+    "pause": pause,
+    "release": release,
+    "renew": renew,
+    "republish": republish,
+    "resume": resume,
+    "stage": stage,
+}
