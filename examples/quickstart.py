@@ -48,8 +48,14 @@ NODES = (greet,)
 def build() -> WorkflowBuilder:
     """The workflow ``greetings``."""
     flow = WorkflowBuilder("greetings", Names, Greetings, Greetings)
-    people = flow.foreach(id="people", over=input_path("names"), as_="person", mode="concurrent", concurrent={"max_active": 8})
-    hello = flow.use(greet, input=[input_from(people.item, "name")], output=[output_to("greeting", state_path("greetings"))])
+    people = flow.foreach(
+        id="people", over=input_path("names"), as_="person", mode="concurrent", concurrent={"max_active": 8}
+    )
+    hello = flow.use(
+        greet,
+        input=[input_from(people.item, "name")],
+        output=[output_to("greeting", state_path("greetings"))],
+    )
     flow.set_entry_point(people)
     flow.set_route(people, "loop", hello)
     flow.set_route(hello, "ok", people)

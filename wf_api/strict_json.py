@@ -98,7 +98,11 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     seen: set[str] = set()
     for key, _ in pairs:
         if key in seen:
-            raise JsonRefused(f"the key {_shown(key)} is given twice in one object", code="json_duplicate_key", hint="keep one of them")
+            raise JsonRefused(
+                f"the key {_shown(key)} is given twice in one object",
+                code="json_duplicate_key",
+                hint="keep one of them",
+            )
         seen.add(key)
     raise AssertionError("unreachable: a shorter dict has a repeated key")
 
@@ -156,5 +160,8 @@ def _lone_surrogate(where: tuple[Any, ...]) -> JsonRefused:
 
 def _too_deep(path: str) -> JsonRefused:
     return JsonRefused(
-        f"the value is nested deeper than {MAX_NESTING} levels", code="json_too_deep", path=path or None, hint="flatten it"
+        f"the value is nested deeper than {MAX_NESTING} levels",
+        code="json_too_deep",
+        path=path or None,
+        hint="flatten it",
     )

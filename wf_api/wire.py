@@ -5,9 +5,9 @@ Times are RFC 3339 in UTC with milliseconds, by the store's clock. A value that 
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NotRequired
 
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 Json = Any
 RunStatus = Literal["pending", "running", "interrupted", "completed", "failed", "cancelled"]

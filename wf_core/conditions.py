@@ -6,17 +6,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from wf_core.errors import WorkflowExecutionError
+from wf_core.expressions import Sources
 from wf_core.models.conditions import BinaryCondition, Condition, ExistsCondition, NotCondition, Operand, PathOperand
 from wf_core.paths import GraphSourcePath, PathResolutionError
-from wf_core.expressions import Sources
 
 
-def eval_condition(condition: Condition, state: Mapping[str, Any], workflow_input: Mapping[str, Any], context: Mapping[str, Any]) -> bool:
+def eval_condition(
+    condition: Condition, state: Mapping[str, Any], workflow_input: Mapping[str, Any], context: Mapping[str, Any]
+) -> bool:
     """The truth of a condition. A comparison with a missing path raises, ``exists`` does not; a present null exists."""
     return evaluate(condition, Sources(workflow_input=lambda: workflow_input, state=state, context=lambda: context))
 
 
-def safe_resolve_path(path: GraphSourcePath, *, state: Mapping[str, Any], workflow_input: Mapping[str, Any], context: Mapping[str, Any]) -> Any:
+def safe_resolve_path(
+    path: GraphSourcePath, *, state: Mapping[str, Any], workflow_input: Mapping[str, Any], context: Mapping[str, Any]
+) -> Any:
     """The value at the path, or :class:`WorkflowExecutionError` naming it."""
     return _read(path, Sources(workflow_input=lambda: workflow_input, state=state, context=lambda: context))
 
@@ -59,7 +63,8 @@ def _compare(condition: BinaryCondition, sources: Sources) -> bool:
                 return bool(left <= right)
     except TypeError as error:
         raise WorkflowExecutionError(
-            f"cannot compare {type(left).__name__} with {type(right).__name__} by {condition.op!r}", code="not_comparable"
+            f"cannot compare {type(left).__name__} with {type(right).__name__} by {condition.op!r}",
+            code="not_comparable",
         ) from error
 
 
@@ -71,4 +76,6 @@ def _read(path: GraphSourcePath, sources: Sources) -> Any:
     try:
         return sources.read(path)
     except PathResolutionError as error:
-        raise WorkflowExecutionError(f"condition reads a missing path: {error}", code="source_path_missing", path=str(path)) from error
+        raise WorkflowExecutionError(
+            f"condition reads a missing path: {error}", code="source_path_missing", path=str(path)
+        ) from error

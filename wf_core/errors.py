@@ -23,7 +23,9 @@ class WfError(Exception):
 
     default_code: ClassVar[str] = "error"
 
-    def __init__(self, message: str, *, code: str | None = None, path: str | None = None, hint: str | None = None) -> None:
+    def __init__(
+        self, message: str, *, code: str | None = None, path: str | None = None, hint: str | None = None
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.code = code or self.default_code

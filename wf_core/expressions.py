@@ -30,7 +30,11 @@ class Sources:
     """
 
     def __init__(
-        self, *, workflow_input: Callable[[], Mapping[str, Any]], state: Mapping[str, Any], context: Callable[[], Mapping[str, Any]]
+        self,
+        *,
+        workflow_input: Callable[[], Mapping[str, Any]],
+        state: Mapping[str, Any],
+        context: Callable[[], Mapping[str, Any]],
     ) -> None:
         self.state = state
         self._workflow_input = workflow_input

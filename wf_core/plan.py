@@ -28,8 +28,8 @@ from wf_core.models.steps import ConditionNode, EndNode, ForeachNode, InterruptN
 from wf_core.models.workflow import Workflow
 from wf_core.models.workflow_refs import WorkflowRef
 from wf_core.paths import GraphSourcePath, StatePath
-from wf_core.run_state import RuntimeScope
 from wf_core.reducers import DEFAULT_REDUCER, ReducerDefinition, reducer_table
+from wf_core.run_state import RuntimeScope
 from wf_core.schema_checks import SchemaCheck
 from wf_core.tokens import END
 
@@ -95,7 +95,9 @@ class Plan:
         step = self.steps.get(node_id)
         if step is None:
             raise WorkflowExecutionError(
-                f"workflow {self.workflow.name!r} has no step {node_id!r}", code="unknown_step", path=f"nodes[{node_id}]"
+                f"workflow {self.workflow.name!r} has no step {node_id!r}",
+                code="unknown_step",
+                path=f"nodes[{node_id}]",
             )
         return step
 
@@ -149,7 +151,9 @@ class Program:
 
 def workflow_digest(workflow: Workflow) -> str:
     """SHA-256 over the canonical JSON of the document, as ``sha256:<hex>``."""
-    text = json.dumps(workflow.model_dump(mode="json", by_alias=True), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    text = json.dumps(
+        workflow.model_dump(mode="json", by_alias=True), sort_keys=True, separators=(",", ":"), ensure_ascii=True
+    )
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -165,7 +169,9 @@ def compile_plan(workflow: Workflow, *, reducers: Mapping[str, ReducerDefinition
         positions={step.id: i for i, step in enumerate(workflow.nodes)},
         routes=routes,
         contracts={
-            d.name: NodeContract(d, SchemaCheck(d.input_schema.as_json_schema()), SchemaCheck(d.output_schema.as_json_schema()))
+            d.name: NodeContract(
+                d, SchemaCheck(d.input_schema.as_json_schema()), SchemaCheck(d.output_schema.as_json_schema())
+            )
             for d in workflow.node_defs
         },
         interrupts={

@@ -74,7 +74,9 @@ DEFAULT_REDUCER_DEFINITIONS: Final[Mapping[str, ReducerDefinition]] = {
     for d in (
         _builtin("wf.std.replace", _replace, "The incoming value.", SiblingWritePolicy.EXCLUSIVE),
         _builtin("wf.std.append", _append, "Appends a value, or each value of a list.", SiblingWritePolicy.MERGEABLE),
-        _builtin("wf.std.merge_object", _merge_object, "Merges keys; the incoming ones win.", SiblingWritePolicy.MERGEABLE),
+        _builtin(
+            "wf.std.merge_object", _merge_object, "Merges keys; the incoming ones win.", SiblingWritePolicy.MERGEABLE
+        ),
         _builtin("wf.std.add", _add, "The sum.", SiblingWritePolicy.MERGEABLE),
         _builtin("wf.std.set_union", _set_union, "Values in order of first appearance.", SiblingWritePolicy.MERGEABLE),
         _builtin("wf.std.max", _max, "The larger value.", SiblingWritePolicy.MERGEABLE),
@@ -122,5 +124,7 @@ def apply_reducer(
         raise
     except Exception as error:
         raise WorkflowExecutionError(
-            f"reducer {reducer.name!r} failed on {destination_path}: {error}", code="reducer_failed", path=str(destination_path)
+            f"reducer {reducer.name!r} failed on {destination_path}: {error}",
+            code="reducer_failed",
+            path=str(destination_path),
         ) from error

@@ -8,8 +8,8 @@ from typing import Any, Final
 from jsonschema.exceptions import ValidationError, best_match
 from jsonschema.protocols import Validator
 from jsonschema.validators import Draft202012Validator, validator_for
-from referencing.exceptions import Unresolvable
 from jsonschema_specifications import REGISTRY as SPECIFICATIONS
+from referencing.exceptions import Unresolvable
 
 from wf_core.errors import WorkflowExecutionError
 from wf_core.paths import format_toml_path_segments
@@ -45,7 +45,9 @@ class SchemaCheck:
         try:
             errors: list[ValidationError] = list(self._validator.iter_errors(payload))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
         except Unresolvable as error:
-            raise PayloadInvalid(f"{label}: the schema holds a reference that cannot be resolved: {error}", path=label) from error
+            raise PayloadInvalid(
+                f"{label}: the schema holds a reference that cannot be resolved: {error}", path=label
+            ) from error
         except RecursionError as error:
             raise PayloadInvalid(f"{label}: the schema refers to itself without end", path=label) from error
         if errors:
@@ -57,7 +59,13 @@ class SchemaCheck:
 def _location(error: ValidationError) -> str:
     text = ""
     for part in error.absolute_path:
-        text += f"[{part}]" if isinstance(part, int) else "." + format_toml_path_segments((part,)) if _printable(part) else f"[{part!r}]"
+        text += (
+            f"[{part}]"
+            if isinstance(part, int)
+            else "." + format_toml_path_segments((part,))
+            if _printable(part)
+            else f"[{part!r}]"
+        )
     return text
 
 

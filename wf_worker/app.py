@@ -113,7 +113,9 @@ class WorkerNode:
             with self._lock:
                 if self._runner is None or self._pid != os.getpid():
                     store = self.open_store()
-                    self._runner = StepRunner(store, self.handlers, self.dispatcher(), LeaseKeeper(store), worker_name())
+                    self._runner = StepRunner(
+                        store, self.handlers, self.dispatcher(), LeaseKeeper(store), worker_name()
+                    )
                     self._pid = os.getpid()
         return self._runner
 
@@ -178,7 +180,11 @@ def _connect_signals(app: Celery, node: WorkerNode) -> None:
     def shutdown(**_: Any) -> None:
         node.stop()
 
-    signals: tuple[tuple[Any, Any], ...] = ((worker_ready, ready), (task_received, received), (worker_shutdown, shutdown))
+    signals: tuple[tuple[Any, Any], ...] = (
+        (worker_ready, ready),
+        (task_received, received),
+        (worker_shutdown, shutdown),
+    )
     for signal, handler in signals:
         signal.connect(handler, weak=False)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
 from wf_core.run_state import RuntimeContext
 from wf_core.runtime.ops.nodes import NodeCall
@@ -26,7 +26,9 @@ class WorkerContext(RuntimeContext):
     deadline: float | None = None
     is_cancelled: Callable[[], bool] = bool
     renew: Callable[[], None] = lambda: None
-    logger: logging.LoggerAdapter[logging.Logger] = logging.LoggerAdapter(logging.getLogger("wf.handler"), {})
+    logger: logging.LoggerAdapter[logging.Logger] = field(
+        default_factory=lambda: logging.LoggerAdapter(logging.getLogger("wf.handler"), {})
+    )
 
     @property
     def cancelled(self) -> bool:
@@ -38,7 +40,9 @@ class WorkerContext(RuntimeContext):
         self.renew()
 
 
-def worker_context(call: NodeCall, claim: Claim, *, is_cancelled: Callable[[], bool], renew: Callable[[], None]) -> WorkerContext:
+def worker_context(
+    call: NodeCall, claim: Claim, *, is_cancelled: Callable[[], bool], renew: Callable[[], None]
+) -> WorkerContext:
     """The kernel's context with this attempt's facts."""
     base = call.context
     view = claim.view

@@ -48,7 +48,9 @@ class Dispatcher:
             except (OperationalError, OSError) as error:
                 self._drop_producer()
                 raise StoreUnavailable(
-                    f"the broker cannot be reached: {error}", code="broker_unavailable", hint="check WF_BROKER_URL and the server"
+                    f"the broker cannot be reached: {error}",
+                    code="broker_unavailable",
+                    hint="check WF_BROKER_URL and the server",
                 ) from error
 
     def _send(self, frame: Ready) -> None:

@@ -31,7 +31,13 @@ class RequestRefused(WfError):
     default_code: ClassVar[str] = "refused"
 
     def __init__(
-        self, message: str, *, code: str, path: str | None = None, hint: str | None = None, details: dict[str, Any] | None = None
+        self,
+        message: str,
+        *,
+        code: str,
+        path: str | None = None,
+        hint: str | None = None,
+        details: dict[str, Any] | None = None,
     ) -> None:
         super().__init__(message, code=code, path=path, hint=hint)
         self.details = details or {}

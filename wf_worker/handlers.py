@@ -47,12 +47,16 @@ class HandlerRegistry:
     def add(self, *specs: NodeSpec[Any, Any]) -> None:
         """Registers typed capabilities under their names."""
         for spec in specs:
-            self.add_handler(spec.name, spec.to_async_registry_handler() if spec.is_async else spec.to_registry_handler())
+            self.add_handler(
+                spec.name, spec.to_async_registry_handler() if spec.is_async else spec.to_registry_handler()
+            )
 
     def add_handler(self, name: str, fn: Handler) -> None:
         """Registers a plain handler, ``(payload, context) -> result``, sync or async."""
         if name in self._handlers:
-            raise SettingsInvalid(f"two handlers are named {name!r}", code="duplicate_handler", hint="give one another name")
+            raise SettingsInvalid(
+                f"two handlers are named {name!r}", code="duplicate_handler", hint="give one another name"
+            )
         self._handlers[name] = Registered(name, fn, inspect.iscoroutinefunction(fn))
 
     def update(self, handlers: Mapping[str, Handler]) -> None:
@@ -84,11 +88,15 @@ class HandlerRegistry:
             output = validate_strict_json_value(result.output)
         except ValueError as error:
             raise WorkflowExecutionError(
-                f"the output of {name!r} is not JSON: {error}", code="result_not_json", hint="return only null, bool, int, finite float, str, list, dict"
+                f"the output of {name!r} is not JSON: {error}",
+                code="result_not_json",
+                hint="return only null, bool, int, finite float, str, list, dict",
             ) from error
         size = len(to_bytes(output))
         if size > self._payload_bytes:
-            raise PayloadTooLarge(f"the output of {name!r} has {size} bytes, the limit is {self._payload_bytes}", path="output")
+            raise PayloadTooLarge(
+                f"the output of {name!r} has {size} bytes, the limit is {self._payload_bytes}", path="output"
+            )
         if not isinstance(output, dict):
             raise WorkflowExecutionError(f"the output of {name!r} is no object", code="result_not_supported")
         return NodeResult(outcome=result.outcome, output=output)

@@ -16,7 +16,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
+from functools import partial
 from typing import TypeVar
 
 from wf_core.errors import WfError, WorkflowExecutionError
@@ -28,7 +29,7 @@ from wf_core.runtime.ops.nodes import NodeCall
 from wf_core.runtime.transition import Purpose, Transition
 from wf_worker.context import worker_context
 from wf_worker.dispatch import Dispatcher
-from wf_worker.errors import StoreUnavailable
+from wf_worker.errors import RunDamaged, StoreUnavailable
 from wf_worker.handlers import HandlerRegistry
 from wf_worker.leases import HeldClaim, LeaseKeeper
 from wf_worker.store.protocol import Claim, CommitStatus, Ready, Refusal, Refused
@@ -43,7 +44,7 @@ PARK_MS = 30_000
 """How long a frame rests that this worker has no handler for, unless another worker takes it first."""
 
 
-class StepEnd(str, Enum):
+class StepEnd(StrEnum):
     """How a message was dealt with."""
 
     COMMITTED = "committed"
@@ -84,7 +85,11 @@ class StepRunner:
             return StepEnd.PARKED
         except _ClaimLost:
             return StepEnd.DISCARDED
-        return self._commit(claim, rule)
+        try:
+            return self._commit(claim, rule)
+        except RunDamaged as damage:
+            # Never read as absent: what cannot be what the engine wrote fails the run, and says which record it was.
+            return self._commit(claim, _failed(program, claim.frame_id, damage))
 
     def _rule(self, program: Program, claim: Claim, held: HeldClaim) -> Callable[[StoredSlice, Walk], Transition]:
         """Steps 2 and 3: what the kernel is to be asked in step 4."""
@@ -109,7 +114,9 @@ class StepRunner:
             case Purpose.WALK | Purpose.ADMIT:
                 return lambda view, walk: kernel.walk_on(program, view, frame_id, walk=walk)
 
-    def _call_handler(self, program: Program, claim: Claim, held: HeldClaim) -> Callable[[StoredSlice, Walk], Transition]:
+    def _call_handler(
+        self, program: Program, claim: Claim, held: HeldClaim
+    ) -> Callable[[StoredSlice, Walk], Transition]:
         frame_id, number = claim.frame_id, claim.step or 0
         try:
             call = self._decide(claim, lambda view: kernel.prepare(program, view, frame_id))
@@ -134,7 +141,7 @@ class StepRunner:
         while True:
             walk = Walk(steps_left=left, max_steps=claim.view.max_steps)
             try:
-                transition = self._decide(claim, lambda view: rule(view, walk))
+                transition = self._decide(claim, partial(_ask, rule, walk))
             except _ClaimLost:
                 return StepEnd.DISCARDED
             committed = self.store.commit(claim, transition)
@@ -160,6 +167,10 @@ class StepRunner:
         except StoreUnavailable as error:
             # The frames are ready in the store: whoever sweeps next sends what could not be sent now.
             log.warning("messages not sent, the sweeper will: %s", error)
+
+
+def _ask(rule: Callable[[StoredSlice, Walk], Transition], walk: Walk, view: StoredSlice) -> Transition:
+    return rule(view, walk)
 
 
 class _Parked(WfError):

@@ -65,18 +65,26 @@ class Sweeper:
     _thread: threading.Thread | None = None
 
     def sweep(self) -> SweepReport:
-        """Handles every run that wants attention now. Raises :class:`StoreUnavailable` when the store does not answer."""
+        """Handles every run that wants attention now. Raises :class:`StoreUnavailable` when the store is silent."""
         report = SweepReport()
         shards = list(range(self.store.keys.shards))
         random.shuffle(shards)  # so that several nodes do not queue up behind one another
         for shard in shards:
             for incarnation in self.store.sweep(shard):
-                due = self.store.due(incarnation)
-                if due is not None:
-                    report.runs += 1
-                    self._handle(due, report)
+                try:
+                    self._visit(incarnation, report)
+                except StoreUnavailable:
+                    raise
+                except WfError as error:  # one damaged run may not keep the others waiting
+                    log.error("run not swept run=%s: [%s] %s", incarnation, error.code, error)
         self.recovered += report.recovered
         return report
+
+    def _visit(self, incarnation: str, report: SweepReport) -> None:
+        due = self.store.due(incarnation)
+        if due is not None:
+            report.runs += 1
+            self._handle(due, report)
 
     def _handle(self, due: DueRun, report: SweepReport) -> None:
         if due.release:
@@ -97,7 +105,9 @@ class Sweeper:
                 self._look(due.incarnation, frame, empty, report)
 
     def _look(self, incarnation: str, frame: UnclaimedFrame, empty: bool, report: SweepReport) -> None:
-        send, look_ms = judge(frame, int(time.time() * 1000), queue_empty=empty, newest_received_ms=self.receipts.newest_sent_ms)
+        send, look_ms = judge(
+            frame, int(time.time() * 1000), queue_empty=empty, newest_received_ms=self.receipts.newest_sent_ms
+        )
         word, ready = self.store.republish(incarnation, frame.frame, frame.score, look_ms=look_ms, send=send)
         if word == "sent":
             report.republished += 1

@@ -18,9 +18,12 @@ def register_task(app: Celery, runner: Callable[[], StepRunner], store_id: str) 
 
     def step(self: Any, *, run: str, frame: str, revision: str, workflow: str, node: str) -> str:
         # A message of another store would be refused as stale there; here it would be lost without a word.
-        sender = (self.request.headers or {}).get(STORE_HEADER) or getattr(self.request, STORE_HEADER, None)
+        headers: Any = self.request.headers or {}
+        sender: Any = headers.get(STORE_HEADER) or getattr(self.request, STORE_HEADER, None)
         if sender != store_id:
-            raise StoreError(f"a message of store {sender!r} reached a worker of store {store_id!r}", code="foreign_message")
+            raise StoreError(
+                f"a message of store {sender!r} reached a worker of store {store_id!r}", code="foreign_message"
+            )
         return runner().run(Ready(run, frame, revision, workflow, node)).value
 
     decorate: Any = app.task

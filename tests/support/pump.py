@@ -31,7 +31,10 @@ def messages(app: Celery, settings: Settings) -> Iterator[tuple[Ready, int]]:
                 message.ack()
                 body = message.body if isinstance(message.body, bytes) else str(message.body).encode()
                 _args, kwargs, _embed = json.loads(body)
-                yield Ready(kwargs["run"], kwargs["frame"], kwargs["revision"], kwargs["workflow"], kwargs["node"]), len(body)
+                yield (
+                    Ready(kwargs["run"], kwargs["frame"], kwargs["revision"], kwargs["workflow"], kwargs["node"]),
+                    len(body),
+                )
         finally:
             queue.close()
 

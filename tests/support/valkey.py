@@ -26,7 +26,17 @@ class EmbeddedValkey:
         return f"redis://127.0.0.1:{self.port}/0"
 
     def start(self) -> None:
-        command = [str(valkey_binary()), "--bind", "127.0.0.1", "--port", str(self.port), "--dir", str(self.folder), "--save", ""]
+        command = [
+            str(valkey_binary()),
+            "--bind",
+            "127.0.0.1",
+            "--port",
+            str(self.port),
+            "--dir",
+            str(self.folder),
+            "--save",
+            "",
+        ]
         command += ["--appendonly", "yes", "--appendfsync", "always"] if self.append_only else ["--appendonly", "no"]
         with (self.folder / "valkey.log").open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)

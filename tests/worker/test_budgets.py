@@ -78,7 +78,9 @@ def chain(length: int) -> WorkflowBuilder:
     flow = WorkflowBuilder("chain", Number, Sums, Sums)
     previous = None
     for i in range(length):
-        step = flow.use(one, id=f"s{i}", input=[input_from(state_path("n"), "n")], output=[output_to("n", state_path("n"))])
+        step = flow.use(
+            one, id=f"s{i}", input=[input_from(state_path("n"), "n")], output=[output_to("n", state_path("n"))]
+        )
         if previous is None:
             flow.set_entry_point(step)
         else:
@@ -92,7 +94,11 @@ def chain(length: int) -> WorkflowBuilder:
 def fan(items: int) -> tuple[WorkflowBuilder, dict[str, object]]:
     flow = WorkflowBuilder("fan", Numbers, Sums, Sums)
     each = flow.foreach(
-        id="each", over=input_path("numbers"), as_="number", mode="concurrent", concurrent={"max_active": 50, "max_outstanding": 100}
+        id="each",
+        over=input_path("numbers"),
+        as_="number",
+        mode="concurrent",
+        concurrent={"max_active": 50, "max_outstanding": 100},
     )
     step = flow.use(one, input=[input_from(each.item, "n")], output=[output_to("n", state_path("n"))])
     flow.set_entry_point(each)
@@ -114,7 +120,7 @@ def test_a_handler_step_of_a_chain_costs_two_script_calls_and_one_message(bench:
 def test_an_item_of_a_foreach_costs_two_script_calls_and_one_message_beyond_a_constant(bench: Bench) -> None:
     flow, workflow_input = fan(1_000)
 
-    record, sizes = bench.run(flow, workflow_input)
+    record, _ = bench.run(flow, workflow_input)
 
     assert (record.status, record.output) == ("completed", {"n": 1_000})
     calls = sum(bench.records.calls.values())

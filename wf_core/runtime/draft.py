@@ -10,10 +10,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wf_core.errors import WorkflowExecutionError
+from wf_core.expressions import Sources
 from wf_core.paths import StatePath
 from wf_core.plan import Plan, Program
-from wf_core.run_state import ROOT_LINEAGE_ID, ROOT_SCOPE_ID, ExecutionFrame, Json, LineageState, RuntimeScope, TraceEntry
-from wf_core.expressions import Sources
+from wf_core.run_state import (
+    ROOT_LINEAGE_ID,
+    ROOT_SCOPE_ID,
+    ExecutionFrame,
+    Json,
+    LineageState,
+    RuntimeScope,
+    TraceEntry,
+)
 from wf_core.runtime.ops.frames import FrameContextView, frame_context_view
 from wf_core.runtime.patches import Patch
 from wf_core.runtime.scheduler import ForeachIterationMetadata, damaged, foreach_visits
@@ -33,7 +41,7 @@ from wf_core.runtime.transition import (
 )
 
 
-class BudgetMet(Exception):  # noqa: N818 - control flow inside the kernel
+class BudgetMet(Exception):
     """The walk reached a step that the run's budget does not admit."""
 
 
@@ -45,7 +53,13 @@ class Draft:
     """
 
     def __init__(
-        self, program: Program, base: RunSlice, frame_id: str, *, admitted: int | None = None, steps_left: int | None = None
+        self,
+        program: Program,
+        base: RunSlice,
+        frame_id: str,
+        *,
+        admitted: int | None = None,
+        steps_left: int | None = None,
     ) -> None:
         self.program = program
         self.frame_id = frame_id
@@ -197,7 +211,9 @@ def write_target(view: RunSlice, frame: ExecutionFrame) -> tuple[str, str]:
             raise damaged(f"item frame {current.id!r} has no parent", frame_id=current.id)
         parent = view.frame(current.parent_frame_id)
         if parent is None:
-            raise damaged(f"missing parent frame {current.parent_frame_id!r} of frame {current.id!r}", frame_id=current.id)
+            raise damaged(
+                f"missing parent frame {current.parent_frame_id!r} of frame {current.id!r}", frame_id=current.id
+            )
         if open_visit_mode(view, parent, iteration) == "concurrent":
             return ("lineage", current.lineage_id)
         current = parent
@@ -223,7 +239,14 @@ def open_visit_mode(view: RunSlice, controller: ExecutionFrame, iteration: Forea
 
 
 def trace_entry(
-    frame: ExecutionFrame, step_type: str, *, resolved_input: Any, outcome: str, next_node_id: str, output: Any = None, changes: dict[str, Json] | None = None
+    frame: ExecutionFrame,
+    step_type: str,
+    *,
+    resolved_input: Any,
+    outcome: str,
+    next_node_id: str,
+    output: Any = None,
+    changes: dict[str, Json] | None = None,
 ) -> TraceEntry:
     """One trace entry of the step at which the frame stands."""
     return TraceEntry(

@@ -240,7 +240,9 @@ class _Engine:
         platform: object = None,
     ) -> _Engine:
         if run.workflow_name != workflow.name:
-            raise WorkflowExecutionError(f"the run belongs to workflow {run.workflow_name!r}, not to {workflow.name!r}", code="workflow_mismatch")
+            raise WorkflowExecutionError(
+                f"the run belongs to workflow {run.workflow_name!r}, not to {workflow.name!r}", code="workflow_mismatch"
+            )
         return cls(build_program(workflow, reducers, subgraphs), run, registry, platform)
 
     def accept(self, payload: dict[str, Any] | None, outcome: str) -> bool:
@@ -255,7 +257,9 @@ class _Engine:
             return True
         if payload is not None or run.status is RunStatus.FAILED:
             raise WorkflowExecutionError(
-                f"the run is {run.status.value}: it takes no answer" if payload is not None else "a failed run cannot be resumed",
+                f"the run is {run.status.value}: it takes no answer"
+                if payload is not None
+                else "a failed run cannot be resumed",
                 code="run_not_interrupted",
             )
         if run.status is RunStatus.COMPLETED:
@@ -350,7 +354,11 @@ class _Engine:
             if run.steps_remaining == 0:
                 break
             frame = run.frames[frame_id]
-            if (frame.parent_frame_id, frame.metadata.get("foreach_node_id"), frame.metadata.get("activation_id")) == same and self._batchable(frame):
+            if (
+                frame.parent_frame_id,
+                frame.metadata.get("foreach_node_id"),
+                frame.metadata.get("activation_id"),
+            ) == same and self._batchable(frame):
                 run.ready_frame_ids.remove(frame_id)
                 frame.status = FrameStatus.RUNNING
                 claimed.append((frame, admit_step_attempt(run, frame, frame.node_id)))
@@ -375,7 +383,11 @@ class _Engine:
             except Exception as error:  # the step's failure, which its foreach may take in
                 self._apply(kernel.fail(self.program, self.view, frame.id, error, walk=_STAY))
                 return None
-        if isinstance(step, ForeachNode) and step.mode == "concurrent" and foreach_visits(frame, step.id).active_id is not None:
+        if (
+            isinstance(step, ForeachNode)
+            and step.mode == "concurrent"
+            and foreach_visits(frame, step.id).active_id is not None
+        ):
             self._settle(frame, step, number)
             return None
         self._apply(kernel.walk_on(self.program, self.view, frame.id, walk=walk))
@@ -387,14 +399,21 @@ class _Engine:
         visits = foreach_visits(frame, step.id)
         if visits.mode != step.mode:
             raise WorkflowExecutionError(
-                f"foreach {step.id!r} of frame {frame.id!r} began in mode {visits.mode!r}, the workflow says {step.mode!r}", code="damaged"
+                f"foreach {step.id!r} of frame {frame.id!r} began in mode {visits.mode!r}, the workflow says {step.mode!r}",
+                code="damaged",
             )
         items = foreach.read_items(draft, frame, step)
         if local.controller_can_finish(self.run, frame, step.id, len(items)):
-            self._apply(kernel.finish_foreach(self.program, self.view, frame.id, walk=Walk(hops=0, admitted=number, inline_items=None)))
+            self._apply(
+                kernel.finish_foreach(
+                    self.program, self.view, frame.id, walk=Walk(hops=0, admitted=number, inline_items=None)
+                )
+            )
             return
         assert visits.active_id is not None
-        local.admit(self.run, foreach.activation(self._plan(frame), frame, step, visits.active_id, items, number), number)
+        local.admit(
+            self.run, foreach.activation(self._plan(frame), frame, step, visits.active_id, items, number), number
+        )
 
     def _finish(self, call: NodeCall, number: int, answer: tuple[Any, Exception | None]) -> None:
         raw, error = answer

@@ -58,8 +58,12 @@ def failure_order(draft: Draft, frame: ExecutionFrame) -> tuple[int, ...]:
     return tuple(reversed(indexes))
 
 
-def _take_item(draft: Draft, frame: ExecutionFrame, iteration: ForeachIterationMetadata, error: Exception) -> str | None:
-    record = ItemError(iteration.loop_index, frame.id, frame.node_id, type(error).__name__, str(error), loaded(iteration.loop_item))
+def _take_item(
+    draft: Draft, frame: ExecutionFrame, iteration: ForeachIterationMetadata, error: Exception
+) -> str | None:
+    record = ItemError(
+        iteration.loop_index, frame.id, frame.node_id, type(error).__name__, str(error), loaded(iteration.loop_item)
+    )
     controller = draft.require_frame(frame.parent_frame_id, frame.id)
     concurrent = open_visit_mode(draft, controller, iteration) == "concurrent"
     if concurrent:
@@ -69,7 +73,11 @@ def _take_item(draft: Draft, frame: ExecutionFrame, iteration: ForeachIterationM
         return None
     visits = foreach_visits(controller, iteration.foreach_node_id)
     if visits.barrier is None or visits.active_id is None:
-        raise WorkflowExecutionError(f"serial foreach {iteration.foreach_node_id!r} lost its barrier", code="damaged", path=f"frames[{controller.id}]")
+        raise WorkflowExecutionError(
+            f"serial foreach {iteration.foreach_node_id!r} lost its barrier",
+            code="damaged",
+            path=f"frames[{controller.id}]",
+        )
     pending = {
         **visits.barrier["pending_results"],
         str(iteration.loop_index): {

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from wf_core.errors import WorkflowExecutionError
+from wf_core.expressions import resolve_bindings
 from wf_core.models.steps import EndNode, ForeachNode, Step
 from wf_core.plan import Plan
 from wf_core.run_state import ITEM_FRAME, WORKFLOW_FRAME, ExecutionFrame, FrameStatus, Json
 from wf_core.runtime.draft import Draft, open_visit_mode
-from wf_core.expressions import resolve_bindings
 from wf_core.runtime.scheduler import ForeachIterationMetadata, damaged
 from wf_core.runtime.transition import Arrive, CompleteRun, RemoveFrame
 from wf_core.tokens import END

@@ -30,9 +30,8 @@ from wf_core.runtime.ops import conditions, ends, foreach, interrupts, nodes
 from wf_core.runtime.ops.interrupts import check_answer, waiting_place
 from wf_core.runtime.ops.nodes import NodeCall
 from wf_core.runtime.scheduler import ForeachIterationMetadata, damaged
-from wf_core.runtime.slice import RunSlice, SliceMiss
+from wf_core.runtime.slice import MISSING, RunSlice, SliceMiss
 from wf_core.runtime.state_view import with_value
-from wf_core.runtime.slice import MISSING
 from wf_core.runtime.transition import Place, Purpose, Transition
 
 MAX_WALK: Final = 64
@@ -74,7 +73,9 @@ def start(program: Program, workflow_input: dict[str, Json]) -> RunStart:
     plan = program.root
     check_input(plan, workflow_input)
     frame = ExecutionFrame(ROOT_FRAME_ID, WORKFLOW_FRAME, plan.workflow.start)
-    return RunStart(workflow_input, initial_state(plan, workflow_input), frame, purpose_at(plan.step(plan.workflow.start)))
+    return RunStart(
+        workflow_input, initial_state(plan, workflow_input), frame, purpose_at(plan.step(plan.workflow.start))
+    )
 
 
 def check_input(plan: Plan, workflow_input: dict[str, Json]) -> None:
@@ -176,7 +177,14 @@ def check_resume(program: Program, view: RunSlice, request: InterruptRequest, pa
 
 
 def resume(
-    program: Program, view: RunSlice, request: InterruptRequest, payload: dict[str, Json], outcome: str, *, number: int, walk: Walk
+    program: Program,
+    view: RunSlice,
+    request: InterruptRequest,
+    payload: dict[str, Json],
+    outcome: str,
+    *,
+    number: int,
+    walk: Walk,
 ) -> Transition:
     """The answer to an open interrupt. Raises, changing nothing, when it cannot be taken or its bindings fail."""
     frame_id = waiting_place(request)[0]
@@ -271,7 +279,11 @@ def _control_step(draft: Draft, frame: ExecutionFrame, step: Step, walk: Walk) -
         case JoinNode():
             return ends.join(draft, frame, step)
         case _:
-            raise WfError(f"step {step.id!r} of type {step.type!r} is not supported yet", code="step_kind_unsupported", path=f"nodes[{step.id}]")
+            raise WfError(
+                f"step {step.id!r} of type {step.type!r} is not supported yet",
+                code="step_kind_unsupported",
+                path=f"nodes[{step.id}]",
+            )
 
 
 def _announce(draft: Draft, frame: ExecutionFrame) -> None:
@@ -282,7 +294,12 @@ def _announce(draft: Draft, frame: ExecutionFrame) -> None:
     iteration = ForeachIterationMetadata.from_frame(frame)
     controller = draft.require_frame(frame.parent_frame_id, frame.id)
     if iteration is not None:
-        draft.trace(number, foreach.loop_entry(controller, iteration.foreach_node_id, iteration.loop_item, iteration.loop_index, frame.node_id))
+        draft.trace(
+            number,
+            foreach.loop_entry(
+                controller, iteration.foreach_node_id, iteration.loop_item, iteration.loop_index, frame.node_id
+            ),
+        )
 
 
 def _frame(view: RunSlice, frame_id: str) -> ExecutionFrame:

@@ -197,7 +197,14 @@ def admit(run: RunState, activation: Activation, number: int) -> None:
         )
         if frame.id in run.frames:
             raise WorkflowExecutionError(f"duplicate frame id {frame.id!r}", code="damaged")
-        entry = loop_entry(controller, activation.node_id, activation.items[index], index, activation.body_node_id, active_count=len(active))
+        entry = loop_entry(
+            controller,
+            activation.node_id,
+            activation.items[index],
+            index,
+            activation.body_node_id,
+            active_count=len(active),
+        )
         entry.step_number = number
         run.trace.append(entry)
         put_frame(run, frame)
@@ -223,7 +230,9 @@ def _arrive(run: RunState, operation: Arrive) -> None:
     }
     known = pending.get(str(operation.index))
     if known is not None and (known["frame_id"], known["lineage_id"]) != (operation.frame_id, operation.lineage_id):
-        raise damaged(f"the result of index {operation.index} belongs to frame {known['frame_id']!r}", frame_id=controller.id)
+        raise damaged(
+            f"the result of index {operation.index} belongs to frame {known['frame_id']!r}", frame_id=controller.id
+        )
     pending[str(operation.index)] = record
     for live in (barrier["active_frame_ids"], barrier["outstanding_frame_ids"]):
         if operation.frame_id not in live:
@@ -246,9 +255,8 @@ def resolve_no_ready_frames(run: RunState) -> RunStatus:
         return RunStatus.FAILED
     if frames and all(f.status is FrameStatus.COMPLETED for f in frames):
         return RunStatus.COMPLETED
-    summary = (
-        f"ready_frame_ids={run.ready_frame_ids!r} current_frame_id={run.current_frame_id!r} "
-        + " ".join(f"{f.id}:{f.status.value}@{f.node_id}" for f in frames)
+    summary = f"ready_frame_ids={run.ready_frame_ids!r} current_frame_id={run.current_frame_id!r} " + " ".join(
+        f"{f.id}:{f.status.value}@{f.node_id}" for f in frames
     )
     if any(f.status is FrameStatus.BLOCKED for f in frames):
         raise WorkflowExecutionError(f"the run is deadlocked: {summary}", code="deadlocked")

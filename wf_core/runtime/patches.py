@@ -47,7 +47,11 @@ def refuse_overlap(targets: Sequence[StatePath]) -> None:
     for i, first in enumerate(targets):
         for second in targets[i + 1 :]:
             if path_parts_overlap(first.parts, second.parts):
-                raise WorkflowExecutionError(f"overlapping state destination paths {first} and {second}", code="overlapping_writes", path=str(second))
+                raise WorkflowExecutionError(
+                    f"overlapping state destination paths {first} and {second}",
+                    code="overlapping_writes",
+                    path=str(second),
+                )
 
 
 def read_source(binding: OutputBinding, output: Mapping[str, Any], label: str) -> Json:
@@ -56,7 +60,9 @@ def read_source(binding: OutputBinding, output: Mapping[str, Any], label: str) -
         return get_local_value(output, binding.source)
     except LocalPathError as error:
         raise WorkflowExecutionError(
-            f"{label} did not include required field '{binding.source}'", code="output_field_missing", path=str(binding.source)
+            f"{label} did not include required field '{binding.source}'",
+            code="output_field_missing",
+            path=str(binding.source),
         ) from error
 
 
@@ -91,7 +97,9 @@ def check_written(plan: Plan, targets: Sequence[StatePath], fields: Mapping[str,
     descendant that the write replaced, deepest first."""
     for target in targets:
         parts = target.parts
-        below = sorted((p for p in plan.fields if len(p) > len(parts) and p[: len(parts)] == parts), key=len, reverse=True)
+        below = sorted(
+            (p for p in plan.fields if len(p) > len(parts) and p[: len(parts)] == parts), key=len, reverse=True
+        )
         own = next((parts[:n] for n in range(len(parts), 0, -1) if parts[:n] in plan.fields), None)
         for declared in [*below, *([own] if own else [])]:
             value = value_at(fields.get(declared[0], MISSING), declared[1:])

@@ -39,13 +39,19 @@ class ForeachIterationMetadata:
         for key in _ITEM_KEYS:
             value = metadata.get(key)
             if not isinstance(value, str) or (not value and key != "loop_alias"):
-                raise damaged(f"malformed foreach metadata of frame {frame.id!r}: {key} is {value!r}", frame_id=frame.id)
+                raise damaged(
+                    f"malformed foreach metadata of frame {frame.id!r}: {key} is {value!r}", frame_id=frame.id
+                )
         index = metadata.get("loop_index")
         if type(index) is not int or index < 0:
-            raise damaged(f"malformed foreach metadata of frame {frame.id!r}: loop_index is {index!r}", frame_id=frame.id)
+            raise damaged(
+                f"malformed foreach metadata of frame {frame.id!r}: loop_index is {index!r}", frame_id=frame.id
+            )
         if "loop_item" not in metadata:
             raise damaged(f"malformed foreach metadata of frame {frame.id!r}: missing loop_item", frame_id=frame.id)
-        return cls(metadata["foreach_node_id"], metadata["activation_id"], index, metadata["loop_item"], metadata["loop_alias"])
+        return cls(
+            metadata["foreach_node_id"], metadata["activation_id"], index, metadata["loop_item"], metadata["loop_alias"]
+        )
 
     def to_metadata(self) -> dict[str, Json]:
         """The persisted form."""
@@ -94,7 +100,12 @@ def foreach_visits(frame: ExecutionFrame, node_id: str) -> ForeachVisits:
     if node_id not in entries:
         return ForeachVisits(0, None, None)
     entry: Any = entries[node_id]
-    if not isinstance(entry, dict) or type(entry.get("next_sequence")) is not int or entry["next_sequence"] < 0 or "active" not in entry:  # pyright: ignore[reportUnknownMemberType]
+    if (
+        not isinstance(entry, dict)
+        or type(entry.get("next_sequence")) is not int
+        or entry["next_sequence"] < 0
+        or "active" not in entry
+    ):  # pyright: ignore[reportUnknownMemberType]
         raise damaged(f"malformed activation entry for foreach {node_id!r} of frame {frame.id!r}", frame_id=frame.id)
     active: Any = entry["active"]
     if active is None:
@@ -112,7 +123,13 @@ def check_barrier(barrier: Any, frame_id: str) -> None:
     if not isinstance(barrier, dict):
         raise damaged(f"malformed barrier of frame {frame_id!r}", frame_id=frame_id)
     table: dict[str, Any] = barrier
-    for key, kind in (("next_index", int), ("mode", str), ("active_frame_ids", list), ("outstanding_frame_ids", list), ("pending_results", dict)):
+    for key, kind in (
+        ("next_index", int),
+        ("mode", str),
+        ("active_frame_ids", list),
+        ("outstanding_frame_ids", list),
+        ("pending_results", dict),
+    ):
         if key not in table:
             raise damaged(f"malformed barrier of frame {frame_id!r}: missing '{key}'", frame_id=frame_id)
         if type(table[key]) is not kind or (kind is int and table[key] < 0):
@@ -126,9 +143,14 @@ def new_barrier(mode: str) -> dict[str, Json]:
     return {"next_index": 0, "mode": mode, "active_frame_ids": [], "outstanding_frame_ids": [], "pending_results": {}}
 
 
-def with_visit(frame: ExecutionFrame, node_id: str, *, next_sequence: int, active: dict[str, Json] | None) -> ExecutionFrame:
+def with_visit(
+    frame: ExecutionFrame, node_id: str, *, next_sequence: int, active: dict[str, Json] | None
+) -> ExecutionFrame:
     """The frame with its table entry for one foreach replaced."""
-    table = {**frame.metadata.get("foreach_activations", {}), node_id: {"next_sequence": next_sequence, "active": active}}
+    table = {
+        **frame.metadata.get("foreach_activations", {}),
+        node_id: {"next_sequence": next_sequence, "active": active},
+    }
     return replace(frame, metadata={**frame.metadata, "foreach_activations": table})
 
 
@@ -148,7 +170,16 @@ def item_lineage_id(activation: str, index: int) -> str:
 
 
 def item_frame(
-    *, activation: str, index: int, item: Json, foreach_id: str, alias: str, body: str, controller_id: str, scope_id: str, lineage_id: str
+    *,
+    activation: str,
+    index: int,
+    item: Json,
+    foreach_id: str,
+    alias: str,
+    body: str,
+    controller_id: str,
+    scope_id: str,
+    lineage_id: str,
 ) -> ExecutionFrame:
     """The frame of one item as it begins. ``lineage_id`` is the controller's; the item gets one of its own above it.
 

@@ -47,7 +47,7 @@ class Need:
     names: tuple[str, ...] = ()
 
 
-class SliceMiss(Exception):  # noqa: N818 - control flow, not an error
+class SliceMiss(Exception):
     """The kernel needs a part that the slice does not hold. Load it and call again."""
 
     def __init__(self, *needs: Need) -> None:
@@ -183,7 +183,12 @@ def stored_result(run: RunState, controller: ExecutionFrame, record: Any) -> Ite
             return ItemResult(index, tuple(run.lineages[record["lineage_id"]].writes))
         error = record["error"]
         if error["index"] != index or error["frame_id"] != frame_id:
-            raise damaged(f"the error of item {index} belongs to frame {error['frame_id']!r}, index {error['index']}", frame_id=controller.id)
+            raise damaged(
+                f"the error of item {index} belongs to frame {error['frame_id']!r}, index {error['index']}",
+                frame_id=controller.id,
+            )
         return ItemResult(index, error=ItemError(**error))
     except (KeyError, TypeError) as error:
-        raise damaged(f"malformed item result in frame {controller.id!r}: missing or wrong {error}", frame_id=controller.id) from error
+        raise damaged(
+            f"malformed item result in frame {controller.id!r}: missing or wrong {error}", frame_id=controller.id
+        ) from error

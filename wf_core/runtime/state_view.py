@@ -22,14 +22,20 @@ def lineage_chain(view: RunSlice, scope_id: str, lineage_id: str) -> list[str]:
     current: str | None = lineage_id
     while current is not None:
         if current in seen:
-            raise WorkflowExecutionError(f"cycle in the lineage chain at {current!r}", code="damaged", path=f"lineages[{current}]")
+            raise WorkflowExecutionError(
+                f"cycle in the lineage chain at {current!r}", code="damaged", path=f"lineages[{current}]"
+            )
         seen.add(current)
         lineage = view.lineage(current)
         if lineage is None:
-            raise WorkflowExecutionError(f"unknown lineage {current!r} in scope {scope_id!r}", code="damaged", path=f"lineages[{current}]")
+            raise WorkflowExecutionError(
+                f"unknown lineage {current!r} in scope {scope_id!r}", code="damaged", path=f"lineages[{current}]"
+            )
         if lineage.scope_id != scope_id:
             raise WorkflowExecutionError(
-                f"lineage {current!r} belongs to scope {lineage.scope_id!r}, not to {scope_id!r}", code="damaged", path=f"lineages[{current}]"
+                f"lineage {current!r} belongs to scope {lineage.scope_id!r}, not to {scope_id!r}",
+                code="damaged",
+                path=f"lineages[{current}]",
             )
         chain.append(current)
         current = lineage.parent_id
@@ -42,7 +48,11 @@ class StateView(Mapping[str, Any]):
 
     def __init__(self, view: RunSlice, frame: ExecutionFrame) -> None:
         if view.scope(frame.scope_id) is None:
-            raise WorkflowExecutionError(f"unknown scope {frame.scope_id!r} of frame {frame.id!r}", code="damaged", path=f"scopes[{frame.scope_id}]")
+            raise WorkflowExecutionError(
+                f"unknown scope {frame.scope_id!r} of frame {frame.id!r}",
+                code="damaged",
+                path=f"scopes[{frame.scope_id}]",
+            )
         self._view = view
         self._scope_id = frame.scope_id
         overlays = [view.overlay(lineage) for lineage in lineage_chain(view, frame.scope_id, frame.lineage_id)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -79,7 +79,7 @@ def decode_frame(data: bytes, key: str) -> ExecutionFrame:
     record = from_bytes(data, f"frame {key}")
     if not isinstance(record, list) or len(record) != 11 or record[0] != 1 or not isinstance(record[10], dict):  # pyright: ignore[reportUnknownArgumentType]
         raise RunDamaged(f"frame {key} has a malformed body", path=f"b[{key}]")
-    fields: list[Any] = record
+    fields = cast(list[Any], record)
     return ExecutionFrame(
         id=fields[1],
         node_id=fields[2],
@@ -167,10 +167,14 @@ def decode_writes(data: bytes, what: str) -> list[WriteRecord]:
         record = from_bytes(line, what)
         if not isinstance(record, list) or len(record) not in (3, 4) or not isinstance(record[0], list):  # pyright: ignore[reportUnknownArgumentType]
             raise RunDamaged(f"{what} holds a malformed write record", path=what)
-        fields: list[Any] = record
+        fields = cast(list[Any], record)
         reducer = _reducer_text(fields[2]) if isinstance(fields[2], str) else ReducerRef.model_validate(fields[2])
         visible = len(fields) == 4
-        records.append(WriteRecord(StateWrite(StatePath(tuple(fields[0])), fields[1], fields[3] if visible else None, reducer), visible))
+        records.append(
+            WriteRecord(
+                StateWrite(StatePath(tuple(fields[0])), fields[1], fields[3] if visible else None, reducer), visible
+            )
+        )
     return records
 
 
@@ -203,7 +207,9 @@ def encode_interrupt(request: InterruptRequest) -> bytes:
     record = asdict(request)
     record.pop("step_number")
     if request.route is not None:
-        record["route"]["workflow_ref"] = None if request.route.workflow_ref is None else request.route.workflow_ref.model_dump(mode="json")
+        record["route"]["workflow_ref"] = (
+            None if request.route.workflow_ref is None else request.route.workflow_ref.model_dump(mode="json")
+        )
     return _encode(record)
 
 
@@ -215,7 +221,9 @@ def decode_interrupt(data: bytes, number: int) -> InterruptRequest:
         route = record["route"]
         if route is not None:
             ref = route["workflow_ref"]
-            record["route"] = InterruptRoute(**{**route, "workflow_ref": None if ref is None else WorkflowRef.model_validate(ref)})
+            record["route"] = InterruptRoute(
+                **{**route, "workflow_ref": None if ref is None else WorkflowRef.model_validate(ref)}
+            )
         return InterruptRequest(**record, step_number=number)
     except (KeyError, TypeError, ValueError) as error:
         raise RunDamaged(f"{what} is malformed: {error}", path=what) from error

@@ -257,6 +257,7 @@ def lost(call: Call, args: Arguments) -> Answer:
     if not known_dead and expiry is not None and expiry > call.now:
         return call.answer("alive", expiry)
     head.losses += 1
+    call.set("recovered", int(call.get("recovered") or "0") + 1)
     if head.losses > 2 * limit + 2:
         call.leave(key, head)
         head.place, head.token, head.owner, head.rev = "failed", "", "", call.revision()

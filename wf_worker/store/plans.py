@@ -19,7 +19,9 @@ MAX_PLANS: Final = 256
 class Plans:
     """Programs by digest, the most recently used kept. Safe for threads."""
 
-    def __init__(self, load: Callable[[str], bytes | None], reducers: Mapping[str, ReducerDefinition] | None = None) -> None:
+    def __init__(
+        self, load: Callable[[str], bytes | None], reducers: Mapping[str, ReducerDefinition] | None = None
+    ) -> None:
         self._load = load
         self._reducers = reducers
         self._lock = threading.Lock()
@@ -34,10 +36,16 @@ class Plans:
                 return program
         data = self._load(digest)
         if data is None:
-            raise RunDamaged(f"the workflow document {digest} is not in the store", path=f"doc:{digest}", hint="publish it again")
-        program = Program(compile_plan(Workflow.model_validate(from_bytes(data, f"workflow {digest}")), reducers=self._reducers), {})
+            raise RunDamaged(
+                f"the workflow document {digest} is not in the store", path=f"doc:{digest}", hint="publish it again"
+            )
+        program = Program(
+            compile_plan(Workflow.model_validate(from_bytes(data, f"workflow {digest}")), reducers=self._reducers), {}
+        )
         if program.root.digest != digest:
-            raise RunDamaged(f"the workflow document {digest} has the digest {program.root.digest}", path=f"doc:{digest}")
+            raise RunDamaged(
+                f"the workflow document {digest} has the digest {program.root.digest}", path=f"doc:{digest}"
+            )
         with self._lock:
             self._known[digest] = program
             while len(self._known) > MAX_PLANS:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from typing import Any, Protocol
 
 from wf_core.run_state import InterruptRequest, Json
@@ -158,7 +158,7 @@ class Created:
     ready: tuple[Ready, ...] = ()
 
 
-class Refused(str, Enum):
+class Refused(StrEnum):
     """Why a call was refused. Expected conditions, not errors: whoever is told stops and does nothing."""
 
     GONE = "gone"
@@ -204,7 +204,7 @@ class Claim:
         return self.view.frame_id
 
 
-class CommitStatus(str, Enum):
+class CommitStatus(StrEnum):
     """How a commit ended."""
 
     DONE = "done"

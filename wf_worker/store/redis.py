@@ -5,20 +5,17 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from importlib import resources
-from typing import Any, Final, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import redis
 from redis.backoff import ExponentialBackoff
-from redis.exceptions import BusyLoadingError, ConnectionError, NoScriptError, RedisError, ReadOnlyError, TimeoutError
+from redis.exceptions import BusyLoadingError, NoScriptError, ReadOnlyError, RedisError
+from redis.exceptions import ConnectionError as ServerLost
+from redis.exceptions import TimeoutError as ServerSilent
 from redis.retry import Retry
 
 from wf_worker.errors import RunDamaged, StoreUnavailable
 from wf_worker.store.keys import RUN_KEYS, SHARD_KEYS, Keys, lua_names
-
-SCRIPTS: Final = (
-    "audit", "cancel", "claim", "commit", "create", "due", "give_back", "interrupt", "load", "lost", "pause", "release", "renew",
-    "republish", "resume", "stage", "sweep",
-)  # fmt: skip
 
 T = TypeVar("T")
 
@@ -33,7 +30,7 @@ def script_text(name: str) -> str:
 def connect(url: str) -> redis.Redis:
     """A client with bounded waits. valkey:// and valkeys:// are read as redis:// and rediss://."""
     address = url.replace("valkeys://", "rediss://", 1).replace("valkey://", "redis://", 1)
-    return redis.Redis.from_url(
+    made: Any = redis.Redis.from_url(  # pyright: ignore[reportUnknownMemberType]
         address,
         protocol=2,
         socket_timeout=10,
@@ -42,9 +39,10 @@ def connect(url: str) -> redis.Redis:
         health_check_interval=25,
         # Every call may be executed again, so repeating one whose answer was lost is always right.
         retry=Retry(ExponentialBackoff(cap=1.0, base=0.05), 3),
-        retry_on_error=[ConnectionError, TimeoutError, BusyLoadingError],
+        retry_on_error=[ServerLost, ServerSilent, BusyLoadingError],
         client_name="wf-store",
     )
+    return cast(redis.Redis, made)
 
 
 class RedisRecords:
@@ -74,10 +72,9 @@ class RedisRecords:
                 try:
                     return cast(list[Any], self.client.evalsha(digest, 1, key, *args))  # pyright: ignore[reportUnknownMemberType]
                 except NoScriptError:
-                    pass  # the server restarted or was flushed; nothing was executed, so loading and calling again is safe
-            self._hashes[script] = cast(str, self.client.script_load(script_text(script)))  # pyright: ignore[reportUnknownMemberType]
-            if isinstance(self._hashes[script], bytes):
-                self._hashes[script] = cast(bytes, self._hashes[script]).decode()
+                    pass  # the server restarted or was flushed: nothing was executed, so it is loaded and called again
+            loaded: Any = self.client.script_load(script_text(script))  # pyright: ignore[reportUnknownMemberType]
+            self._hashes[script] = loaded.decode() if isinstance(loaded, bytes) else loaded
             return cast(list[Any], self.client.evalsha(self._hashes[script], 1, key, *args))  # pyright: ignore[reportUnknownMemberType]
 
         return self._guard(once)
@@ -85,14 +82,18 @@ class RedisRecords:
     def _guard(self, act: Callable[[], T]) -> T:
         try:
             return act()
-        except (ConnectionError, TimeoutError, BusyLoadingError, ReadOnlyError) as error:
-            raise StoreUnavailable(f"the run store cannot be reached: {error}", hint="check WF_STORE_URL and the server") from error
+        except (ServerLost, ServerSilent, BusyLoadingError, ReadOnlyError) as error:
+            raise StoreUnavailable(
+                f"the run store cannot be reached: {error}", hint="check WF_STORE_URL and the server"
+            ) from error
         except RedisError as error:
             text = str(error)
             if "WRONGTYPE" in text:
                 raise RunDamaged(f"a record has the wrong type: {text}") from error
             if "OOM" in text:
-                raise StoreUnavailable("the run store is full", code="store_full", hint="give the server memory; nothing was written") from error
+                raise StoreUnavailable(
+                    "the run store is full", code="store_full", hint="give the server memory; nothing was written"
+                ) from error
             raise
 
     # ---- plain reads
@@ -124,12 +125,15 @@ class RedisRecords:
 
     def count(self, shard: int, status: str | None) -> int:
         key = self._runs(shard, status)
-        return self._guard(lambda: cast(int, self.client.zcard(key)))
+        return self._guard(lambda: self.client.zcard(key))
 
     def trace(self, incarnation: str, start: int, most: int) -> list[tuple[int, str, bytes]]:
         key = self.keys.base(incarnation) + RUN_KEYS["TRACE"]
         rows = self._guard(
-            lambda: cast("list[tuple[bytes, dict[bytes, bytes]]]", self.client.xrange(key, min=f"{start + 1}-0", max="+", count=most))  # pyright: ignore[reportUnknownMemberType]
+            lambda: cast(
+                "list[tuple[bytes, dict[bytes, bytes]]]",
+                self.client.xrange(key, min=f"{start + 1}-0", max="+", count=most),
+            )  # pyright: ignore[reportUnknownMemberType]
         )
         return [(int(fields[b"n"]), fields[b"w"].decode(), fields[b"e"]) for _, fields in rows]
 
@@ -142,7 +146,7 @@ class RedisRecords:
         base = self.keys.base(incarnation)
         fields = self._guard(lambda: cast("dict[bytes, bytes]", self.client.hgetall(base + RUN_KEYS["ACTIVATIONS"])))
         acts = [name for name in fields if not name.endswith(b":t")]
-        pipe = self.client.pipeline(transaction=False)
+        pipe: Any = self.client.pipeline(transaction=False)  # pyright: ignore[reportUnknownMemberType]
         for name in acts:
             pipe.hlen(base + RUN_KEYS["RESULTS"] + name.decode())
         counts = self._guard(lambda: cast("list[int]", pipe.execute())) if acts else []
@@ -166,7 +170,9 @@ class RedisRecords:
         return {version.decode(): digest.decode() for version, digest in fields.items()}
 
     def flow_names(self) -> list[str]:
-        return [name.decode() for name in self._guard(lambda: cast("set[bytes]", self.client.smembers(self.keys.flows())))]
+        return [
+            name.decode() for name in self._guard(lambda: cast("set[bytes]", self.client.smembers(self.keys.flows())))
+        ]
 
     def reserve(self, key: str, value: bytes, seconds: int) -> bytes:
         name = self.keys.idempotency(key)

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar
 
-from wf_core.models.workflow import Workflow
 from wf_core.models.steps import Step
+from wf_core.models.workflow import Workflow
 from wf_core.plan import Needs, Program, handler_name, workflow_digest
 from wf_core.reducers import ReducerDefinition
 from wf_core.run_state import InterruptRequest, Json
 from wf_core.runtime import kernel
-from wf_core.runtime.kernel import Walk
+from wf_core.runtime.kernel import INLINE_ITEMS, Walk
 from wf_core.runtime.slice import Need, SliceMiss
 from wf_core.runtime.transition import ItemResult, Purpose, RunError, Transition
-from wf_worker.errors import RequestRefused, RunDamaged
+from wf_worker.errors import RequestRefused, RunDamaged, StoreUnavailable
 from wf_worker.store import encoding
 from wf_worker.store.encoding import from_bytes, to_bytes
 from wf_worker.store.keys import Keys, short
@@ -52,9 +54,9 @@ CHUNK_BYTES: Final = 256 * 1024
 MAX_CACHED_ITEMS: Final = 256
 
 _HEADER_FIELDS: Final = (
-    "run_id", "workflow", "version", "digest", "status", "rev", "outcome", "output", "error", "max_steps", "steps", "traced",
-    "created", "updated", "ended", "paused", "recovered",
-)  # fmt: skip
+    *("run_id", "workflow", "version", "digest", "status", "rev", "outcome", "output", "error", "max_steps", "steps"),
+    *("traced", "created", "updated", "ended", "paused", "recovered"),
+)
 
 T = TypeVar("T")
 Arg = str | bytes | int
@@ -84,6 +86,7 @@ class RunStore:
         self.max_losses = max_losses
         self.plans = Plans(records.document, reducers)
         self._new_id = new_id
+        self._clock_ahead_ms = 0
         self._items: OrderedDict[tuple[str, str, str], Json] = OrderedDict()
 
     # ---- workflows
@@ -134,15 +137,42 @@ class RunStore:
 
     # ---- submitting
 
-    def new_run(self, run_id: str, digest: str, workflow_input: dict[str, Json], *, max_steps: int, **more: Any) -> NewRun:
+    def new_run(
+        self, run_id: str, digest: str, workflow_input: dict[str, Json], *, max_steps: int, **more: Any
+    ) -> NewRun:
         """A submit with a new incarnation and call id."""
-        return NewRun(run_id, self.keys.incarnation(run_id, self._new_id()), self._new_id(), digest, workflow_input, max_steps, **more)
+        return NewRun(
+            run_id,
+            self.keys.incarnation(run_id, self._new_id()),
+            self._new_id(),
+            digest,
+            workflow_input,
+            max_steps,
+            **more,
+        )
 
     def create(self, new: NewRun) -> Created:
         """Checks the input and creates the run with its first state and its root frame, whole or not at all.
 
         Sent again with the same incarnation it gives the same answer.
         """
+        reply = self._create(new)
+        if reply.word == "late":
+            self._clock_ahead_ms = int(reply.text(1)) - int(time.time() * 1000)
+            reply = self._create(new)
+        match reply.word:
+            case "created":
+                return Created(True, new.run_id, new.incarnation, "pending", reply.ready)
+            case "exists":
+                return Created(False, new.run_id, reply.text(1), reply.text(2))
+            case _:
+                raise StoreUnavailable(
+                    "the submit reached the store too late and was refused",
+                    code="submit_too_late",
+                    hint="send it again",
+                )
+
+    def _create(self, new: NewRun) -> _Reply:
         program = self.program(new.digest)
         start = kernel.start(program, new.workflow_input)
         plan = program.root
@@ -150,8 +180,10 @@ class RunStore:
         state: list[Arg] = []
         for name, value in start.state.items():
             state += [name, b"=" + to_bytes(value)]
-        latest = str(2**52)
-        reply = self._call(
+        # A submit that lies about in a socket may not create a run that was deleted meanwhile: it says until when it is
+        # good, by the server's clock as far as we know it.
+        latest = int(time.time() * 1000) + self._clock_ahead_ms + CREATE_WITHIN_MS
+        return self._call(
             "create",
             new.incarnation,
             new.call_id,
@@ -172,9 +204,6 @@ class RunStore:
             len(start.state),
             *state,
         )
-        if reply.word == "exists":
-            return Created(False, new.run_id, reply.text(1), reply.text(2))
-        return Created(True, new.run_id, new.incarnation, "pending", reply.ready)
 
     # ---- claims
 
@@ -184,14 +213,32 @@ class RunStore:
         program = self.program(ready.digest)
         wants_input, names = _wants(program.root.needs.get(ready.node, Needs()))
         reply = self._call(
-            "claim", ready.incarnation, self._new_id(), ready.frame, ready.revision, token, owner, self.lease_ms, wants_input, len(names), *names
+            "claim",
+            ready.incarnation,
+            self._new_id(),
+            ready.frame,
+            ready.revision,
+            token,
+            owner,
+            self.lease_ms,
+            wants_input,
+            len(names),
+            *names,
         )
         if reply.word != "granted":
             return Refusal(_refused(reply.word), reply.ready)
         return self._granted(reply, 1, ready.incarnation, ready.frame, token, owner, program, names)
 
     def _granted(
-        self, reply: _Reply, at: int, incarnation: str, frame: str, token: str, owner: str, program: Program, names: Sequence[str]
+        self,
+        reply: _Reply,
+        at: int,
+        incarnation: str,
+        frame: str,
+        token: str,
+        owner: str,
+        program: Program,
+        names: Sequence[str],
     ) -> Claim:
         purpose, step, attempt, losses, denied, revision, view = reply.values[at : at + 7]
         return Claim(
@@ -212,7 +259,9 @@ class RunStore:
         """Calls a pure kernel function on the claim's slice, loading what it turns out to need."""
         return self._decide(claim.incarnation, claim.frame, claim.token, claim.view, rule)
 
-    def _decide(self, incarnation: str, frame: str, token: str, view: StoredSlice, rule: Callable[[StoredSlice], T]) -> T | Refused:
+    def _decide(
+        self, incarnation: str, frame: str, token: str, view: StoredSlice, rule: Callable[[StoredSlice], T]
+    ) -> T | Refused:
         asked: set[Need] = set()
         for _ in range(MAX_LOADS):
             try:
@@ -272,7 +321,9 @@ class RunStore:
         total = RESULT_PAGE
         while len(results) < total:
             start, stop = len(results), min(total, len(results) + RESULT_PAGE)
-            reply = self._call("load", incarnation, self._new_id(), frame, token, 1, "results", short(need.key), start, stop)
+            reply = self._call(
+                "load", incarnation, self._new_id(), frame, token, 1, "results", short(need.key), start, stop
+            )
             if reply.word != "loaded":
                 return _refused(reply.word)
             count, page = reply.values[1][0]
@@ -281,13 +332,21 @@ class RunStore:
             total = int(count)
             for i, data in enumerate(page[: total - start]):
                 if data is None:
-                    raise RunDamaged(f"activation {need.key!r} has no result for item {start + i}", path=f"r[{need.key}]")
+                    raise RunDamaged(
+                        f"activation {need.key!r} has no result for item {start + i}", path=f"r[{need.key}]"
+                    )
                 results.append(encoding.decode_result(data, start + i))
         view.give_results(need.key, results)
         return None
 
     def commit(
-        self, claim: Claim, transition: Transition, *, call_id: str | None = None, next_token: str | None = None, ready_node: str | None = None
+        self,
+        claim: Claim,
+        transition: Transition,
+        *,
+        call_id: str | None = None,
+        next_token: str | None = None,
+        ready_node: str | None = None,
     ) -> Committed:
         """Applies a transition under a claim: one call, preceded by staging where values are large."""
         call_id = call_id or self._new_id()
@@ -295,7 +354,9 @@ class RunStore:
         encoded = TransitionEncoder(claim.view, program.root, call_id).encode(transition)
         if not self._stage(claim, encoded, call_id):
             return Committed(CommitStatus.REFUSED, reason="stale")
-        wants_input, names = _wants(program.root.needs.get(ready_node, Needs())) if next_token and ready_node else ("0", [])
+        wants_input, names = (
+            _wants(program.root.needs.get(ready_node, Needs())) if next_token and ready_node else ("0", [])
+        )
         reply = self._call(
             "commit",
             claim.incarnation,
@@ -315,7 +376,9 @@ class RunStore:
             case "done":
                 return Committed(CommitStatus.DONE, reply.ready)
             case "claimed":
-                following = self._granted(reply, 1, claim.incarnation, claim.frame, next_token or "", claim.owner, program, names)
+                following = self._granted(
+                    reply, 1, claim.incarnation, claim.frame, next_token or "", claim.owner, program, names
+                )
                 return Committed(CommitStatus.DONE, reply.ready, claim=following)
             case "again":
                 return Committed(CommitStatus.AGAIN, reply.ready)
@@ -340,7 +403,18 @@ class RunStore:
         return True
 
     def _stage_chunk(self, claim: Claim, kind: str, name: str, offset: int, pieces: Sequence[bytes]) -> bool:
-        reply = self._call("stage", claim.incarnation, self._new_id(), claim.frame, claim.token, kind, name, offset, len(pieces), *pieces)
+        reply = self._call(
+            "stage",
+            claim.incarnation,
+            self._new_id(),
+            claim.frame,
+            claim.token,
+            kind,
+            name,
+            offset,
+            len(pieces),
+            *pieces,
+        )
         if reply.word == "gap":
             raise RunDamaged(f"staging {name} found {reply.text(1)} pieces at offset {offset}", path=name)
         return reply.word == "staged"
@@ -353,11 +427,20 @@ class RunStore:
         """Puts a claimed frame back without an attempt. ``look_ms`` delays its next message."""
         return self._call("give_back", claim.incarnation, self._new_id(), claim.frame, claim.token, look_ms).ready
 
-    def lost(self, incarnation: str, frame: str, token: str, *, known_dead: bool = False) -> tuple[str, tuple[Ready, ...]]:
-        """The worker that held a frame is gone: its word (``lost``, ``alive``, ``stale``, ...) and the messages to send."""
+    def lost(
+        self, incarnation: str, frame: str, token: str, *, known_dead: bool = False
+    ) -> tuple[str, tuple[Ready, ...]]:
+        """The worker that held a frame is gone: its word (``lost``, ``alive``, ``stale``) and the messages to send."""
         killer = RunError("worker_lost", f"workers die again and again at frame {frame}")
         reply = self._call(
-            "lost", incarnation, self._new_id(), frame, token, self.max_losses, "1" if known_dead else "0", encoding.encode_error(killer)
+            "lost",
+            incarnation,
+            self._new_id(),
+            frame,
+            token,
+            self.max_losses,
+            "1" if known_dead else "0",
+            encoding.encode_error(killer),
         )
         return reply.word, reply.ready
 
@@ -414,7 +497,11 @@ class RunStore:
         left: int | None = None
         while True:
             transition = self._decide(
-                incarnation, frame_key, opened.revision, view, lambda v: self._answered(program, v, opened.request, payload, outcome, left)
+                incarnation,
+                frame_key,
+                opened.revision,
+                view,
+                partial(_take_answer, program, opened.request, payload, outcome, left, INLINE_ITEMS),
             )
             if isinstance(transition, Refused):
                 raise _not_open(transition.value, number)
@@ -438,18 +525,24 @@ class RunStore:
                 continue
             return self._resumed(reply, number, idempotency_key, answer_digest)
 
-    def _answered(
-        self, program: Program, view: StoredSlice, request: InterruptRequest, payload: dict[str, Json], outcome: str, left: int | None, inline: int = 64
-    ) -> Transition:
-        walk = Walk(steps_left=left, max_steps=view.max_steps, inline_items=inline)
-        return kernel.resume(program, view, request, payload, outcome, number=request.step_number or 0, walk=walk)
-
     def _unstaged(
-        self, incarnation: str, frame: str, opened: OpenInterrupt, view: StoredSlice, program: Program, payload: dict[str, Json], outcome: str, left: int | None
+        self,
+        incarnation: str,
+        frame: str,
+        opened: OpenInterrupt,
+        view: StoredSlice,
+        program: Program,
+        payload: dict[str, Json],
+        outcome: str,
+        left: int | None,
     ) -> Transition:
         """An answer has no claim to stage under: a foreach that needs it is left for a worker to open."""
         transition = self._decide(
-            incarnation, frame, opened.revision, view, lambda v: self._answered(program, v, opened.request, payload, outcome, left, inline=0)
+            incarnation,
+            frame,
+            opened.revision,
+            view,
+            partial(_take_answer, program, opened.request, payload, outcome, left, 0),
         )
         if isinstance(transition, Refused):
             raise _not_open(transition.value, opened.number)
@@ -463,7 +556,9 @@ class RunStore:
                 return self._first_answer(reply.text(1), key, digest)
             case "stale":
                 raise RequestRefused(
-                    f"interrupt {number} was opened again meanwhile", code="interrupt_revision_stale", hint="read the interrupt again"
+                    f"interrupt {number} was opened again meanwhile",
+                    code="interrupt_revision_stale",
+                    hint="read the interrupt again",
                 )
             case "damaged":
                 raise RunDamaged(f"record {reply.text(1)} is missing or wrong", path=reply.text(1))
@@ -516,11 +611,15 @@ class RunStore:
         frames: list[UnclaimedFrame] = []
         for i in range(0, len(unclaimed), 3):
             head = Head.parse(unclaimed[i + 2], _text(unclaimed[i]))
-            frames.append(UnclaimedFrame(_text(unclaimed[i]), _text(unclaimed[i + 1]), head.since_ms, head.looks, head.position))
+            frames.append(
+                UnclaimedFrame(_text(unclaimed[i]), _text(unclaimed[i + 1]), head.since_ms, head.looks, head.position)
+            )
         pairs = tuple((_text(expired[i]), _text(expired[i + 1])) for i in range(0, len(expired), 2))
         return DueRun(incarnation, _text(status), bool(release), pairs, tuple(frames))
 
-    def republish(self, incarnation: str, frame: str, score: str, *, look_ms: int, send: bool) -> tuple[str, tuple[Ready, ...]]:
+    def republish(
+        self, incarnation: str, frame: str, score: str, *, look_ms: int, send: bool
+    ) -> tuple[str, tuple[Ready, ...]]:
         """Sends the message of a ready frame again, or only looks for it later; ``refused`` when it has moved on."""
         reply = self._call("republish", incarnation, self._new_id(), frame, score, look_ms, "1" if send else "0")
         return reply.word, reply.ready
@@ -576,9 +675,20 @@ class RunStore:
             progress.append(ActivationProgress(made[2], made[4], int(words[0]), int(words[1]), done))
         return progress
 
+    def owners(self, incarnation: str) -> list[str]:
+        """The workers that hold claims of a run now, one entry a claim. Reads every live frame: for small runs."""
+        reply = self._call("audit", incarnation, self._new_id())
+        if reply.word == "gone":
+            return []
+        heads = reply.values[2]
+        parsed = (Head.parse(heads[i + 1], _text(heads[i])) for i in range(0, len(heads), 2))
+        return [head.owner for head in parsed if head.place == "leased"]
+
     def reserve(self, key: str, value: dict[str, Json], seconds: int) -> dict[str, Json]:
         """Reserves an idempotency key; the value of whoever was first."""
-        kept: dict[str, Json] = from_bytes(self.records.reserve(key, to_bytes(value), seconds), f"idempotency key {key}")
+        kept: dict[str, Json] = from_bytes(
+            self.records.reserve(key, to_bytes(value), seconds), f"idempotency key {key}"
+        )
         return kept
 
     # ---- calls
@@ -589,8 +699,24 @@ class RunStore:
         if out:
             text = _text(digest)
             plan = self.program(text).root
-            ready = tuple(_ready(incarnation, out[i], out[i + 1], text, plan.step_at(int(out[i + 2]))) for i in range(0, len(out), 3))
+            ready = tuple(
+                _ready(incarnation, out[i], out[i + 1], text, plan.step_at(int(out[i + 2])))
+                for i in range(0, len(out), 3)
+            )
         return _Reply(values, ready)
+
+
+def _take_answer(
+    program: Program,
+    request: InterruptRequest,
+    payload: dict[str, Json],
+    outcome: str,
+    left: int | None,
+    inline_items: int,
+    view: StoredSlice,
+) -> Transition:
+    walk = Walk(steps_left=left, max_steps=view.max_steps, inline_items=inline_items)
+    return kernel.resume(program, view, request, payload, outcome, number=request.step_number or 0, walk=walk)
 
 
 class _Reply:
@@ -651,8 +777,12 @@ def _not_open(word: str, number: int) -> RequestRefused:
     if word == "gone":
         return RequestRefused("there is no such run", code="run_not_found")
     if word == "over":
-        return RequestRefused("the run has ended or is failing", code="run_not_interrupted", hint="look at the run's status")
-    return RequestRefused(f"interrupt {number} is not open", code="interrupt_not_open", hint="list the open interrupts of the run")
+        return RequestRefused(
+            "the run has ended or is failing", code="run_not_interrupted", hint="look at the run's status"
+        )
+    return RequestRefused(
+        f"interrupt {number} is not open", code="interrupt_not_open", hint="list the open interrupts of the run"
+    )
 
 
 def _version_order(version: str) -> tuple[int, int, str]:

@@ -47,10 +47,28 @@ class Head:
         if len(words) != HEAD_WORDS:
             raise RunDamaged(f"frame {key} has a malformed head", path=f"f[{key}]")
         try:
+            step = int(words[5]) if words[5] else None
+            place, purpose, revision, token, owner = words[:5]
+            parent, scope, chain, kind, activation = words[10:15]
             return cls(
-                words[0], words[1], words[2], words[3], words[4], int(words[5]) if words[5] else None, int(words[6]), int(words[7]),
-                int(words[8]), int(words[9]), words[10], words[11], words[12], words[13], words[14], int(words[15] or 0), int(words[16]),
-            )  # fmt: skip
+                place,
+                purpose,
+                revision,
+                token,
+                owner,
+                step,
+                int(words[6]),
+                int(words[7]),
+                int(words[8]),
+                int(words[9]),
+                parent,
+                scope,
+                chain,
+                kind,
+                activation,
+                int(words[15] or 0),
+                int(words[16]),
+            )
         except ValueError as error:
             raise RunDamaged(f"frame {key} has a malformed head: {error}", path=f"f[{key}]") from error
 
@@ -107,7 +125,9 @@ class StoredSlice:
         view.frame_id = next(iter(view._frames))
         if workflow_input is not None:
             view.give_input(workflow_input)
-        view.give_state(ROOT_SCOPE_ID if stored[0].head.scope == short(ROOT_SCOPE_ID) else view.own.scope_id, names, values)
+        view.give_state(
+            ROOT_SCOPE_ID if stored[0].head.scope == short(ROOT_SCOPE_ID) else view.own.scope_id, names, values
+        )
         return view
 
     @property
@@ -132,7 +152,7 @@ class StoredSlice:
         return next((frame.id for frame in self._frames.values() if frame.lineage_id == lineage_id), None)
 
     def activation_revision(self, frame_id: str) -> str:
-        """The revision of the opening of a concurrent item's activation: with it, an item's value has a name for ever."""
+        """The revision of the opening of a concurrent item's activation: with it, its item has a name for ever."""
         return self._stored[frame_id].activation_revision or ""
 
     # -- what is given later
@@ -201,7 +221,11 @@ class StoredSlice:
     def state_names(self, scope_id: str) -> Sequence[str]:
         if scope_id not in self._whole:
             raise SliceMiss(Need("state", scope_id, ("*",)))
-        return tuple(name for scope, name in self._state if scope == scope_id and not isinstance(self._state[scope, name], Missing))
+        return tuple(
+            name
+            for scope, name in self._state
+            if scope == scope_id and not isinstance(self._state[scope, name], Missing)
+        )
 
     def lineage(self, lineage_id: str) -> LineageState | None:
         found = self._lineages.get(lineage_id)

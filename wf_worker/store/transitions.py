@@ -100,7 +100,14 @@ class TransitionEncoder:
                 self._open(activation)
             case Arrive(activation_id, index, frame_id, _, error):
                 record = b"" if error is None else encoding.encode_item_error(error)
-                self._add("arrive", short(activation_id), index, self._key(frame_id), "ok" if error is None else "error", record)
+                self._add(
+                    "arrive",
+                    short(activation_id),
+                    index,
+                    self._key(frame_id),
+                    "ok" if error is None else "error",
+                    record,
+                )
             case CloseActivation(activation_id, frame_id, _):
                 self._add("close", short(activation_id), self._key(frame_id))
             case OpenInterrupt(frame_id, request, step):
@@ -108,7 +115,9 @@ class TransitionEncoder:
             case CompleteRun(outcome, output):
                 self._add("complete", outcome, to_bytes(output))
             case FailRun(frame_id, order, error):
-                self._add("fail", self._key(frame_id), ".".join(f"{i:08d}" for i in order), encoding.encode_error(error))
+                self._add(
+                    "fail", self._key(frame_id), ".".join(f"{i:08d}" for i in order), encoding.encode_error(error)
+                )
             case Traced(entry, step):
                 frame = self._new.get(entry.frame_id) or self._view.frame(entry.frame_id)
                 self._add("trace", _number(step), encoding.encode_trace(entry, frame))
@@ -169,7 +178,9 @@ class TransitionEncoder:
         policy = "c" if activation.interrupt == "continue" else "q"
         controller = self._new.get(activation.frame_id) or self._view.frame(activation.frame_id)
         if controller is None:
-            raise RunDamaged(f"frame {activation.frame_id!r} is neither loaded nor new", path=f"frames[{activation.frame_id}]")
+            raise RunDamaged(
+                f"frame {activation.frame_id!r} is neither loaded nor new", path=f"frames[{activation.frame_id}]"
+            )
         chain = self._chain(controller)
         own = f"{key}.{policy}"
         self._add(

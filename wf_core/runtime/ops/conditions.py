@@ -16,6 +16,14 @@ def dispatch(draft: Draft, frame: ExecutionFrame, step: ConditionNode) -> str | 
     to = destination(draft, draft.plan(frame), frame, outcome)
     number = draft.count()
     draft.trace(
-        number, trace_entry(frame, "condition", resolved_input={}, outcome=outcome, next_node_id=to.node_id, output={"predicate": predicate})
+        number,
+        trace_entry(
+            frame,
+            "condition",
+            resolved_input={},
+            outcome=outcome,
+            next_node_id=to.node_id,
+            output={"predicate": predicate},
+        ),
     )
     return move(draft, frame, to, outcome)

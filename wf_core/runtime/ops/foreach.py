@@ -51,11 +51,17 @@ def dispatch(draft: Draft, frame: ExecutionFrame, step: ForeachNode, *, inline_i
     """
     visits = foreach_visits(frame, step.id)
     if visits.mode is not None and visits.mode != step.mode:
-        raise damaged(f"foreach {step.id!r} of frame {frame.id!r} began in mode {visits.mode!r}, the workflow says {step.mode!r}", frame_id=frame.id)
+        raise damaged(
+            f"foreach {step.id!r} of frame {frame.id!r} began in mode {visits.mode!r}, the workflow says {step.mode!r}",
+            frame_id=frame.id,
+        )
     if step.mode == "serial":
         return _serial(draft, frame, step, visits)
     if visits.active_id is not None:
-        raise damaged(f"concurrent foreach {step.id!r} of frame {frame.id!r} was entered while its visit is open", frame_id=frame.id)
+        raise damaged(
+            f"concurrent foreach {step.id!r} of frame {frame.id!r} was entered while its visit is open",
+            frame_id=frame.id,
+        )
     items = read_items(draft, frame, step)
     if not items:
         return _empty(draft, frame, step, visits)
@@ -83,7 +89,9 @@ def read_items(draft: Draft, frame: ExecutionFrame, step: ForeachNode) -> list[A
     items: list[Any] = value
     if len(items) > MAX_ITEMS:
         raise WorkflowExecutionError(
-            f"foreach {step.id!r} has {len(items)} items, the limit is {MAX_ITEMS}", code="foreach_too_large", path=f"nodes[{step.id}].over"
+            f"foreach {step.id!r} has {len(items)} items, the limit is {MAX_ITEMS}",
+            code="foreach_too_large",
+            path=f"nodes[{step.id}].over",
         )
     return items
 
@@ -95,7 +103,11 @@ def _serial(draft: Draft, frame: ExecutionFrame, step: ForeachNode, visits: Fore
     plan = draft.plan(frame)
     items = read_items(draft, frame, step)
     if visits.active_id is None:
-        active_id, sequence, barrier = activation_id(frame.id, step.id, visits.next_sequence), visits.next_sequence + 1, new_barrier("serial")
+        active_id, sequence, barrier = (
+            activation_id(frame.id, step.id, visits.next_sequence),
+            visits.next_sequence + 1,
+            new_barrier("serial"),
+        )
     else:
         if visits.barrier is None:
             raise damaged(f"serial foreach {step.id!r} of frame {frame.id!r} has no barrier", frame_id=frame.id)
@@ -125,7 +137,13 @@ def _serial(draft: Draft, frame: ExecutionFrame, step: ForeachNode, visits: Fore
 
 
 def _serial_done(
-    draft: Draft, plan: Plan, frame: ExecutionFrame, step: ForeachNode, visits: ForeachVisits, barrier: dict[str, Json], count: int
+    draft: Draft,
+    plan: Plan,
+    frame: ExecutionFrame,
+    step: ForeachNode,
+    visits: ForeachVisits,
+    barrier: dict[str, Json],
+    count: int,
 ) -> str | None:
     pending: dict[str, Any] = barrier["pending_results"]
     errors: list[Json] = [pending[key]["error"] for key in sorted(pending, key=int)]
@@ -139,7 +157,9 @@ def _serial_done(
 # ---- concurrent
 
 
-def open_concurrent(draft: Draft, frame: ExecutionFrame, step: ForeachNode, visits: ForeachVisits, items: Sequence[Json]) -> None:
+def open_concurrent(
+    draft: Draft, frame: ExecutionFrame, step: ForeachNode, visits: ForeachVisits, items: Sequence[Json]
+) -> None:
     """Opens a visit: one step of the budget. The store admits the items."""
     number = draft.count()
     active_id = activation_id(frame.id, step.id, visits.next_sequence)
@@ -148,7 +168,9 @@ def open_concurrent(draft: Draft, frame: ExecutionFrame, step: ForeachNode, visi
     draft.add(OpenActivation(activation(draft.plan(frame), frame, step, active_id, items, number)))
 
 
-def activation(plan: Plan, frame: ExecutionFrame, step: ForeachNode, active_id: str, items: Sequence[Json], number: StepNumber) -> Activation:
+def activation(
+    plan: Plan, frame: ExecutionFrame, step: ForeachNode, active_id: str, items: Sequence[Json], number: StepNumber
+) -> Activation:
     """All that the store needs to make item frames of this visit."""
     if step.concurrent is None:
         raise damaged(f"concurrent foreach {step.id!r} has no concurrent policy", frame_id=frame.id)
@@ -172,7 +194,12 @@ def activation(plan: Plan, frame: ExecutionFrame, step: ForeachNode, active_id: 
 
 def _empty(draft: Draft, frame: ExecutionFrame, step: ForeachNode, visits: ForeachVisits) -> str | None:
     """A list without items is done at once: one step, no frames."""
-    opened = with_visit(frame, step.id, next_sequence=visits.next_sequence + 1, active={"id": activation_id(frame.id, step.id, visits.next_sequence)})
+    opened = with_visit(
+        frame,
+        step.id,
+        next_sequence=visits.next_sequence + 1,
+        active={"id": activation_id(frame.id, step.id, visits.next_sequence)},
+    )
     return _finish(draft, opened, step, foreach_visits(opened, step.id), (), close=False)
 
 
@@ -184,12 +211,20 @@ def finish(draft: Draft, frame: ExecutionFrame, step: ForeachNode) -> str | None
     results = draft.results(frame, step.id, visits.active_id)
     for position, result in enumerate(results):
         if result.index != position:
-            raise damaged(f"foreach {step.id!r} of frame {frame.id!r}: no result for item {position}", frame_id=frame.id)
+            raise damaged(
+                f"foreach {step.id!r} of frame {frame.id!r}: no result for item {position}", frame_id=frame.id
+            )
     return _finish(draft, frame, step, visits, results, close=True)
 
 
 def _finish(
-    draft: Draft, frame: ExecutionFrame, step: ForeachNode, visits: ForeachVisits, results: Sequence[ItemResult], *, close: bool
+    draft: Draft,
+    frame: ExecutionFrame,
+    step: ForeachNode,
+    visits: ForeachVisits,
+    results: Sequence[ItemResult],
+    *,
+    close: bool,
 ) -> str | None:
     plan = draft.plan(frame)
     errors: list[Json] = [result.error.as_record() for result in results if result.error is not None]
@@ -198,7 +233,12 @@ def _finish(
         collect = (step.item_error.collect_to, errors)
     patch = replay(plan, [result for result in results if result.error is None], draft.state(frame), collect=collect)
     outcome = "completed_with_errors" if errors else "done"
-    summary = {"count": len(results), "index": len(results), "committed_items": len(results) - len(errors), "failed_items": len(errors)}
+    summary = {
+        "count": len(results),
+        "index": len(results),
+        "committed_items": len(results) - len(errors),
+        "failed_items": len(errors),
+    }
     closed = CloseActivation(visits.active_id, frame.id, step.id) if close and visits.active_id is not None else None
     return _close(draft, frame, step, visits, outcome, patch, summary, closed)
 
@@ -217,7 +257,12 @@ def _close(
     to: Destination = destination(draft, draft.plan(frame), frame, outcome)
     number = draft.count()
     changes = draft.write(frame, patch) if patch is not None else {}
-    draft.trace(number, trace_entry(frame, "foreach", resolved_input=summary, outcome=outcome, next_node_id=to.node_id, changes=changes))
+    draft.trace(
+        number,
+        trace_entry(
+            frame, "foreach", resolved_input=summary, outcome=outcome, next_node_id=to.node_id, changes=changes
+        ),
+    )
     if closed is not None:
         draft.add(closed)
     # Looked up again: a failed item may have changed the controller's body in this very walk.
@@ -231,6 +276,8 @@ def _close(
 
 def loop_entry(controller: ExecutionFrame, node_id: str, item: Json, index: int, body: str, **more: Json) -> Any:
     """The trace entry of an admission."""
-    entry = trace_entry(controller, "foreach", resolved_input={"item": item, "index": index, **more}, outcome="loop", next_node_id=body)
+    entry = trace_entry(
+        controller, "foreach", resolved_input={"item": item, "index": index, **more}, outcome="loop", next_node_id=body
+    )
     entry.node_id = node_id
     return entry

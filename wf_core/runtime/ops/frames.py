@@ -11,7 +11,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from wf_core.context_contracts import FOREACH_CONTEXT_KEY, LOOP_INDEX_CONTEXT_KEY, LOOP_ITEM_CONTEXT_KEY, RESERVED_CONTEXT_KEYS
+from wf_core.context_contracts import (
+    FOREACH_CONTEXT_KEY,
+    LOOP_INDEX_CONTEXT_KEY,
+    LOOP_ITEM_CONTEXT_KEY,
+    RESERVED_CONTEXT_KEYS,
+)
 from wf_core.run_state import ExecutionFrame, ForeachContext, RunState
 from wf_core.runtime.scheduler import ForeachIterationMetadata, damaged
 from wf_core.runtime.slice import RunSlice, RunStateSlice, loaded
@@ -53,7 +58,9 @@ def frame_context_view(run: RunState | RunSlice, frame: ExecutionFrame) -> Frame
             break
         parent = view.frame(current.parent_frame_id)
         if parent is None:
-            raise damaged(f"missing parent frame {current.parent_frame_id!r} of frame {current.id!r}", frame_id=current.id)
+            raise damaged(
+                f"missing parent frame {current.parent_frame_id!r} of frame {current.id!r}", frame_id=current.id
+            )
         if parent.scope_id != frame.scope_id:
             break
         current = parent
@@ -68,7 +75,9 @@ def _materialise(frame: ExecutionFrame, entries: list[tuple[ForeachContext, str]
         if entry.node_id in foreach:
             raise damaged(f"duplicate active foreach id {entry.node_id!r} above frame {frame.id!r}", frame_id=frame.id)
         if not alias or alias in RESERVED_CONTEXT_KEYS:
-            raise damaged(f"malformed foreach alias {alias!r} of foreach {entry.node_id!r}: empty or reserved", frame_id=frame.id)
+            raise damaged(
+                f"malformed foreach alias {alias!r} of foreach {entry.node_id!r}: empty or reserved", frame_id=frame.id
+            )
         if alias in aliases:
             raise damaged(f"duplicate active foreach alias {alias!r} of foreach {entry.node_id!r}", frame_id=frame.id)
         foreach[entry.node_id] = entry

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from wf_core.errors import WorkflowExecutionError
+from wf_core.expressions import copy_json, resolve_bindings
 from wf_core.models.steps import InterruptNode
 from wf_core.plan import Plan
 from wf_core.run_state import SUBGRAPH_FRAME, ExecutionFrame, InterruptRequest, InterruptRoute, Json
 from wf_core.runtime.draft import Draft, trace_entry
-from wf_core.expressions import copy_json, resolve_bindings
 from wf_core.runtime.flow import destination, move
 from wf_core.runtime.patches import build_patch
 from wf_core.runtime.transition import OpenInterrupt, StepNumber
@@ -38,7 +38,15 @@ def open_interrupt(draft: Draft, frame: ExecutionFrame, step: InterruptNode) -> 
     draft.put(frame)
     draft.add(OpenInterrupt(frame.id, request, number))
     draft.trace(
-        number, trace_entry(frame, "interrupt", resolved_input=payload, outcome="interrupt", next_node_id=step.id, output=copy_json(payload))
+        number,
+        trace_entry(
+            frame,
+            "interrupt",
+            resolved_input=payload,
+            outcome="interrupt",
+            next_node_id=step.id,
+            output=copy_json(payload),
+        ),
     )
 
 
@@ -64,10 +72,16 @@ def _place(draft: Draft, frame: ExecutionFrame) -> tuple[str, str, InterruptRout
 
 def waiting_place(request: InterruptRequest) -> tuple[str, str]:
     """Frame and step that really wait for the answer."""
-    return (request.route.frame_id, request.route.node_id) if request.route is not None else (request.frame_id, request.node_id)
+    return (
+        (request.route.frame_id, request.route.node_id)
+        if request.route is not None
+        else (request.frame_id, request.node_id)
+    )
 
 
-def check_answer(plan: Plan, frame: ExecutionFrame, request: InterruptRequest, payload: Any, outcome: str) -> InterruptNode:
+def check_answer(
+    plan: Plan, frame: ExecutionFrame, request: InterruptRequest, payload: Any, outcome: str
+) -> InterruptNode:
     """Raises when the answer cannot be taken; changes nothing.
 
     In this order: the frame still stands at that interrupt (``interrupt_not_open``), the outcome is declared

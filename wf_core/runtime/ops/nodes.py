@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from wf_core.errors import WorkflowExecutionError
+from wf_core.expressions import copy_json, resolve_bindings
 from wf_core.models.results import NodeResult
 from wf_core.models.steps import NodeUse
 from wf_core.plan import NodeContract, Plan
 from wf_core.run_state import ExecutionFrame, ForeachContext, Json, RuntimeContext
 from wf_core.runtime.draft import Draft, trace_entry
-from wf_core.expressions import copy_json, resolve_bindings
 from wf_core.runtime.flow import destination, move
 from wf_core.runtime.patches import build_patch
 from wf_core.runtime.transition import StepNumber
@@ -91,7 +91,9 @@ class OwnCopies(Mapping[str, ForeachContext]):
         return repr(dict(self))
 
 
-def finish(draft: Draft, frame: ExecutionFrame, step: NodeUse, call: NodeCall, raw: Any, number: StepNumber) -> str | None:
+def finish(
+    draft: Draft, frame: ExecutionFrame, step: NodeUse, call: NodeCall, raw: Any, number: StepNumber
+) -> str | None:
     """Takes a handler's answer: outcome, output, writes, route. Everything is checked before anything is written."""
     plan = draft.plan(frame)
     contract = node_contract(plan, step)
@@ -110,7 +112,13 @@ def finish(draft: Draft, frame: ExecutionFrame, step: NodeUse, call: NodeCall, r
     draft.trace(
         number,
         trace_entry(
-            frame, "node", resolved_input=call.payload, outcome=result.outcome, next_node_id=to.node_id, output=result.output, changes=changes
+            frame,
+            "node",
+            resolved_input=call.payload,
+            outcome=result.outcome,
+            next_node_id=to.node_id,
+            output=result.output,
+            changes=changes,
         ),
     )
     return move(draft, frame, to, result.outcome)

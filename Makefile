@@ -1,0 +1,63 @@
+# Every target sets up what it needs in .venv: Python 3.11 or later with pip, and make, are enough.
+# Paths are relative, so the folder of the checkout may have any name.
+
+PYTHON ?= python3
+DEMO_ARGS ?=
+DEV_ARGS ?=
+PY := .venv/bin/python
+PIP := $(PY) -m pip --disable-pip-version-check -qq
+
+# A virtual environment holds absolute paths, so the stamp records where it was made; one that was moved is made anew.
+MADE_AT := $(shell cat .venv/.ready 2>/dev/null)
+ifneq ($(MADE_AT),$(CURDIR))
+MOVED := moved
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check fmt dev clean moved
+
+help:
+	@echo 'make demo    a real job on worker processes; options: make demo DEMO_ARGS="--yes --kill-worker"'
+	@echo 'make dev     a store, the API and two workers on this machine, until Ctrl-C'
+	@echo 'make test    everything that CI runs: make check, then all tests'
+	@echo 'make check   lint, format, types, import rules'
+	@echo 'make fmt     format, and repair what the linter can'
+	@echo 'make clean   remove .venv, caches, builds and the data of dev and demo'
+	@echo 'The first one takes a minute: it installs into .venv. Another Python: make PYTHON=python3.12 ...'
+
+.venv/.ready: pyproject.toml $(MOVED)
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		echo "wf needs Python 3.11 or later; '$(PYTHON)' is $$("$(PYTHON)" --version 2>/dev/null || echo not there)." >&2; \
+		echo "Name another one: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@if [ -s .venv/.ready ] && [ "$$(cat .venv/.ready)" != "$$(pwd -P)" ]; then rm -rf .venv; fi
+	@echo 'installing into .venv ...'
+	@# Debian ships venv without ensurepip: then the pip of the system fills the environment.
+	@"$(PYTHON)" -m venv .venv >/dev/null 2>&1 || "$(PYTHON)" -m venv --without-pip .venv
+	@$(PY) -m pip --version >/dev/null 2>&1 || "$(PYTHON)" -m pip --quiet --python $(PY) install pip
+	@$(PIP) install --editable '.[dev]'
+	@pwd -P > .venv/.ready
+
+demo: .venv/.ready
+	@$(PY) -m wf_api.cli.main demo $(DEMO_ARGS)
+
+dev: .venv/.ready
+	@$(PY) -m wf_api.cli.main dev $(DEV_ARGS)
+
+check: .venv/.ready
+	@$(PY) -m ruff check --quiet .
+	@$(PY) -m ruff format --check --quiet .
+	@$(PY) -m basedpyright
+	@.venv/bin/lint-imports
+	@echo 'check: lint, format, types and import rules hold'
+
+test: check
+	@$(PY) -m pytest -q
+	@echo 'test: every check and every test passed'
+
+fmt: .venv/.ready
+	@$(PY) -m ruff check --fix --quiet . || true
+	@$(PY) -m ruff format --quiet .
+
+clean:
+	@rm -rf .venv .wf build dist ./*.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,136 @@
+"""The workflows that the conformance tests run. Their node ``work`` answers ``ok``, or ``ask`` to be asked about."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wf_core.models import Workflow
+
+_WORK: dict[str, Any] = {
+    "name": "work",
+    "input_schema": {"type": "object", "properties": {"value": {}}},
+    "output_schema": {"type": "object", "properties": {"value": {}}},
+    "outcomes": ["ok", "ask"],
+}
+_ITEMS = {"type": "array", "items": {"type": "object", "properties": {"name": {}, "orders": {"type": "array", "items": {}}}}}
+
+
+def _document(name: str, start: str, nodes: list[dict[str, Any]], edges: list[tuple[str, str, str]]) -> Workflow:
+    return Workflow.model_validate(
+        {
+            "name": name,
+            "input_schema": {"type": "object", "properties": {"items": _ITEMS, "value": {}}},
+            "state_schema": {
+                "type": "object",
+                "properties": {"values": {"type": "array", "reducer": "wf.std.append"}, "last": {}, "answer": {}},
+            },
+            "output_schema": {"type": "object", "properties": {"values": {}}},
+            "output": [],
+            "node_defs": [_WORK],
+            "start": start,
+            "nodes": nodes,
+            "edges": [{"from": source, "outcome": outcome, "to": target} for source, outcome, target in edges],
+        }
+    )
+
+
+def _node(step_id: str, target: str = "state.values", reads: str | None = None) -> dict[str, Any]:
+    inputs = [] if reads is None else [{"target": "value", "path": reads}]
+    return {"id": step_id, "type": "node", "node": "work", "input": inputs, "output": [{"source": "value", "target": target}]}
+
+
+def _each(step_id: str, over: str, *, active: int, outstanding: int, interrupt: str, **more: Any) -> dict[str, Any]:
+    return {
+        "id": step_id,
+        "type": "foreach",
+        "over": over,
+        "as": f"{step_id}_item",
+        "mode": "concurrent",
+        "concurrent": {"max_active": active, "max_outstanding": outstanding, "interrupt": interrupt},
+        **more,
+    }
+
+
+_ASK: dict[str, Any] = {
+    "id": "ask",
+    "type": "interrupt",
+    "kind": "approval",
+    "request": [],
+    "resume_schema": {"type": "object", "properties": {"answer": {"type": "string"}}},
+}
+
+
+def line() -> Workflow:
+    """``first`` then ``second``; an ``ask`` of the first is asked about in between."""
+    return _document(
+        "line",
+        "first",
+        [_node("first", "state.last"), _node("second", "state.last", reads="input.value"), _ASK],
+        [
+            ("first", "ok", "second"),
+            ("first", "ask", "ask"),
+            ("ask", "submitted", "second"),
+            ("second", "ok", "__end__"),
+            ("second", "ask", "__end__"),
+        ],
+    )
+
+
+def each(*, active: int = 2, outstanding: int = 8, interrupt: str = "quiesce", **more: Any) -> Workflow:
+    """``each`` item is worked on, and asked about where ``work`` says so; then ``after``."""
+    return _document(
+        "each",
+        "each",
+        [
+            _each("each", "input.items", active=active, outstanding=outstanding, interrupt=interrupt, **more),
+            _node("work", reads="context.foreach.each.item"),
+            _node("after", "state.last"),
+            _ASK,
+        ],
+        [
+            ("each", "loop", "work"),
+            ("work", "ok", "each"),
+            ("work", "ask", "ask"),
+            ("ask", "submitted", "each"),
+            ("each", "done", "after"),
+            *([("each", "completed_with_errors", "after")] if more else []),
+            ("after", "ok", "__end__"),
+            ("after", "ask", "__end__"),
+        ],
+    )
+
+
+def nested(
+    *,
+    outer: str = "quiesce",
+    inner: str = "quiesce",
+    active: int = 2,
+    outstanding: int = 8,
+    inner_active: int = 2,
+    inner_outstanding: int = 8,
+) -> Workflow:
+    """``outer`` over the input's items, ``inner`` over their orders, each order worked on and perhaps asked about."""
+    return _document(
+        "nested",
+        "outer",
+        [
+            _each("outer", "input.items", active=active, outstanding=outstanding, interrupt=outer),
+            _each("inner", "context.foreach.outer.item.orders", active=inner_active, outstanding=inner_outstanding, interrupt=inner),
+            _node("work", reads="context.foreach.inner.item"),
+            _ASK,
+        ],
+        [
+            ("outer", "loop", "inner"),
+            ("inner", "loop", "work"),
+            ("work", "ok", "inner"),
+            ("work", "ask", "ask"),
+            ("ask", "submitted", "inner"),
+            ("inner", "done", "outer"),
+            ("outer", "done", "__end__"),
+        ],
+    )
+
+
+def items(count: int, orders: int = 0) -> dict[str, Any]:
+    """An input of ``count`` items, each with so many orders."""
+    return {"items": [{"name": f"n{i}", "orders": [10 * i + j for j in range(orders)]} for i in range(count)]}

@@ -1,0 +1,228 @@
+"""Every call as data: what to send, and what the answer means. The clients only send."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import quote
+
+import httpx
+
+from wf_api.client.errors import WorkflowApiError
+from wf_api.wire import ENDED, MAX_WAIT_SECONDS, SETTLED, RunView
+from wf_core.authoring import WorkflowBuilder
+from wf_core.models.json_values import validate_strict_json_value
+from wf_core.models.workflow import Workflow
+
+DEFAULT_URL: Final = "http://127.0.0.1:8000"
+DEFAULT_TIMEOUT_SECONDS: Final = 30.0
+
+WorkflowLike = Workflow | WorkflowBuilder | Mapping[str, Any]
+Until = str | Collection[str] | Callable[[RunView], bool]
+"""``"settled"`` (ended, or waiting for an answer), ``"ended"``, statuses, or a question about the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request. ``extra_seconds`` is the time that the server was asked to wait before it answers."""
+
+    method: str
+    path: str
+    params: dict[str, str] = field(default_factory=dict[str, str])
+    body: dict[str, Any] | None = None
+    extra_seconds: float = 0.0
+
+    def content(self) -> bytes | None:
+        """The body as JSON; ``ValueError`` for what is not JSON. Nothing is converted silently."""
+        if self.body is None:
+            return None
+        return json.dumps(validate_strict_json_value(self.body), ensure_ascii=False, allow_nan=False).encode()
+
+    def request(self, client: httpx.Client | httpx.AsyncClient, url: str, timeout_seconds: float) -> httpx.Request:
+        """The request for a client."""
+        content = self.content()
+        return client.build_request(
+            self.method,
+            url + self.path,
+            params=self.params or None,
+            content=content,
+            headers={} if content is None else {"Content-Type": "application/json"},
+            timeout=timeout_seconds + self.extra_seconds,
+        )
+
+
+def publish(workflow: WorkflowLike, version: str | None) -> Call:
+    """Publishes a workflow."""
+    return Call("POST", "/v1/workflows", body=_present(workflow=document_of(workflow), version=version))
+
+
+def document_of(workflow: WorkflowLike) -> dict[str, Any]:
+    """The document of a workflow in any of its forms."""
+    if isinstance(workflow, WorkflowBuilder):
+        workflow = workflow.compile()
+    if isinstance(workflow, Workflow):
+        return workflow.model_dump(mode="json", by_alias=True)
+    return dict(workflow)
+
+
+def list_workflows(cursor: str | None, limit: int | None) -> Call:
+    """A page of workflows."""
+    return Call("GET", "/v1/workflows", params=_texts(cursor=cursor, limit=limit))
+
+
+def workflow_versions(name: str) -> Call:
+    """The versions of a workflow."""
+    return Call("GET", f"/v1/workflows/{_segment(name)}")
+
+
+def workflow(name: str, version: str) -> Call:
+    """One version of a workflow."""
+    return Call("GET", f"/v1/workflows/{_segment(name)}/{_segment(version)}")
+
+
+def start(
+    workflow: str | None,
+    workflow_input: Mapping[str, Any] | None,
+    *,
+    version: str | None,
+    digest: str | None,
+    run_id: str | None,
+    idempotency_key: str | None,
+    open_policy: str | None,
+    closed_policy: str | None,
+    max_steps: int | None,
+    wait_seconds: float,
+) -> Call:
+    """Starts a run."""
+    body = _present(
+        workflow=workflow,
+        version=version,
+        digest=digest,
+        input=dict(workflow_input or {}),
+        run_id=run_id,
+        idempotency_key=idempotency_key,
+        open_policy=open_policy,
+        closed_policy=closed_policy,
+        limits=None if max_steps is None else {"max_steps": max_steps},
+        wait_seconds=wait_seconds or None,
+    )
+    return Call("POST", "/v1/runs", body=body, extra_seconds=min(wait_seconds, MAX_WAIT_SECONDS))
+
+
+def inspect(run_id: str, with_input: bool) -> Call:
+    """A run."""
+    return Call("GET", _run(run_id), params={"include": "input"} if with_input else {})
+
+
+def list_runs(status: str | None, cursor: str | None, limit: int | None) -> Call:
+    """A page of runs."""
+    return Call("GET", "/v1/runs", params=_texts(status=status, cursor=cursor, limit=limit))
+
+
+def trace(run_id: str, start: int, limit: int) -> Call:
+    """A range of a trace."""
+    return Call("GET", _run(run_id, "trace"), params=_texts(start=start, limit=limit))
+
+
+def interrupts(run_id: str) -> Call:
+    """The open interrupts of a run."""
+    return Call("GET", _run(run_id, "interrupts"))
+
+
+def progress(run_id: str) -> Call:
+    """How far a run is."""
+    return Call("GET", _run(run_id, "progress"))
+
+
+def resume(
+    run_id: str,
+    payload: Mapping[str, Any] | None,
+    *,
+    outcome: str,
+    interrupt_key: str | None,
+    revision: str | None,
+    idempotency_key: str | None,
+    wait_seconds: float,
+) -> Call:
+    """Answers an interrupt."""
+    body = _present(
+        payload=dict(payload or {}),
+        outcome=outcome,
+        interrupt_key=interrupt_key,
+        revision=revision,
+        idempotency_key=idempotency_key,
+        wait_seconds=wait_seconds or None,
+    )
+    return Call("POST", _run(run_id, "resume"), body=body, extra_seconds=min(wait_seconds, MAX_WAIT_SECONDS))
+
+
+def cancel(run_id: str, reason: str | None) -> Call:
+    """Cancels a run."""
+    return Call("POST", _run(run_id, "cancel"), body=_present(reason=reason))
+
+
+def result_of(response: httpx.Response) -> Any:
+    """The answer; the error that the server sent is raised."""
+    try:
+        value: Any = json.loads(response.content)
+    except ValueError:
+        value = None
+    if response.is_success and isinstance(value, dict):
+        return value
+    error = value.get("error") if isinstance(value, dict) else None
+    if isinstance(error, dict) and isinstance(error.get("code"), str):
+        raise WorkflowApiError(
+            str(error.get("message", "")),
+            code=error["code"],
+            path=error.get("path"),
+            hint=error.get("hint"),
+            details=error.get("details"),
+            http_status=response.status_code,
+        )
+    raise WorkflowApiError(
+        f"{response.request.method} {response.request.url} answered {response.status_code} and no JSON of this API",
+        code="response_invalid",
+        hint="check the URL: something else may answer there",
+        http_status=response.status_code,
+    )
+
+
+def unreachable(url: str, error: Exception) -> WorkflowApiError:
+    """There was no answer."""
+    reason = str(error) or type(error).__name__
+    return WorkflowApiError(
+        f"no answer from {url}: {reason}",
+        code="server_unreachable",
+        hint="is the server running? start one with: wf server",
+    )
+
+
+def reached(run: RunView, until: Until) -> bool:
+    """Whether a run is as far as a wait wants it."""
+    if callable(until):
+        return until(run)
+    if until == "settled":
+        return run["status"] in SETTLED
+    if until == "ended":
+        return run["status"] in ENDED
+    return run["status"] in ({until} if isinstance(until, str) else until)
+
+
+def _run(run_id: str, below: str | None = None) -> str:
+    return f"/v1/runs/{_segment(run_id)}" + (f"/{below}" if below else "")
+
+
+def _segment(text: str) -> str:
+    if text in ("", ".", ".."):
+        raise ValueError(f"{text!r} is no name")
+    return quote(text, safe="")
+
+
+def _present(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _texts(**fields: Any) -> dict[str, str]:
+    return {name: str(value) for name, value in fields.items() if value is not None}

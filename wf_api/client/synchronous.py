@@ -1,0 +1,184 @@
+"""The synchronous client."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, Self
+
+import httpx
+
+from wf_api.backoff import pauses
+from wf_api.client import calls
+from wf_api.client.calls import DEFAULT_TIMEOUT_SECONDS, DEFAULT_URL, Call, Until, WorkflowLike
+from wf_api.client.errors import WaitTimeout
+from wf_api.wire import (
+    CancelView,
+    InterruptList,
+    ProgressView,
+    PublishedView,
+    RunPage,
+    RunView,
+    TracePage,
+    VersionsView,
+    WorkflowPage,
+    WorkflowView,
+)
+
+
+class WorkflowClient:
+    """Calls the API at a URL. Use it as a context manager, or close it.
+
+    ``timeout_seconds`` bounds each request, beside the time that a request asks the server to wait. Every method
+    raises :class:`~wf_api.client.errors.WorkflowApiError`.
+    """
+
+    def __init__(
+        self,
+        url: str = DEFAULT_URL,
+        timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+        *,
+        http_client: httpx.Client | None = None,
+    ) -> None:
+        self.url = url.rstrip("/")
+        self._timeout_seconds = timeout_seconds
+        self._http = http_client or httpx.Client()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._http.close()
+
+    # ---- workflows
+
+    def publish(self, workflow: WorkflowLike, version: str | None = None) -> PublishedView:
+        """Publishes a workflow, a builder's or a document; without a version it gets the next number."""
+        return self._send(calls.publish(workflow, version))
+
+    def list_workflows(self, *, cursor: str | None = None, limit: int | None = None) -> WorkflowPage:
+        """A page of published workflows by name."""
+        return self._send(calls.list_workflows(cursor, limit))
+
+    def workflow_versions(self, name: str) -> VersionsView:
+        """The versions of a workflow, oldest first."""
+        return self._send(calls.workflow_versions(name))
+
+    def workflow(self, name: str, version: str = "latest") -> WorkflowView:
+        """One version of a workflow with its document; ``version`` may also be a digest."""
+        return self._send(calls.workflow(name, version))
+
+    # ---- runs
+
+    def start(
+        self,
+        workflow: str | None = None,
+        input: Mapping[str, Any] | None = None,
+        *,
+        version: str | None = None,
+        digest: str | None = None,
+        run_id: str | None = None,
+        idempotency_key: str | None = None,
+        open_policy: str | None = None,
+        closed_policy: str | None = None,
+        max_steps: int | None = None,
+        wait_seconds: float = 0,
+    ) -> RunView:
+        """Starts a run of a workflow (the latest version unless one is named) or of a digest.
+
+        With ``wait_seconds`` (60 at most) the answer comes when the run has ended or waits for somebody. The same call
+        with the same ``idempotency_key`` starts one run, however often it is made.
+        """
+        call = calls.start(
+            workflow,
+            input,
+            version=version,
+            digest=digest,
+            run_id=run_id,
+            idempotency_key=idempotency_key,
+            open_policy=open_policy,
+            closed_policy=closed_policy,
+            max_steps=max_steps,
+            wait_seconds=wait_seconds,
+        )
+        return self._send(call)
+
+    def inspect(self, run_id: str, *, with_input: bool = False) -> RunView:
+        """The run as it is now."""
+        return self._send(calls.inspect(run_id, with_input))
+
+    def list(self, *, status: str | None = None, cursor: str | None = None, limit: int | None = None) -> RunPage:
+        """A page of runs, newest first; ``next_cursor`` leads to the next one."""
+        return self._send(calls.list_runs(status, cursor, limit))
+
+    def trace(self, run_id: str, *, start: int = 0, limit: int = 20) -> TracePage:
+        """A range of the run's finished steps; ``next_start`` leads to the next one."""
+        return self._send(calls.trace(run_id, start, limit))
+
+    def interrupts(self, run_id: str) -> InterruptList:
+        """The open interrupts of a run, oldest first."""
+        return self._send(calls.interrupts(run_id))
+
+    def progress(self, run_id: str) -> ProgressView:
+        """How far the run and its open concurrent loops are."""
+        return self._send(calls.progress(run_id))
+
+    def resume(
+        self,
+        run_id: str,
+        payload: Mapping[str, Any] | None = None,
+        outcome: str = "submitted",
+        *,
+        interrupt_key: str | None = None,
+        revision: str | None = None,
+        idempotency_key: str | None = None,
+        wait_seconds: float = 0,
+    ) -> RunView:
+        """Answers the only open interrupt, or the one that ``interrupt_key`` names.
+
+        An answer with an ``idempotency_key`` may be sent again; it must name its interrupt.
+        """
+        call = calls.resume(
+            run_id,
+            payload,
+            outcome=outcome,
+            interrupt_key=interrupt_key,
+            revision=revision,
+            idempotency_key=idempotency_key,
+            wait_seconds=wait_seconds,
+        )
+        return self._send(call)
+
+    def cancel(self, run_id: str, *, reason: str | None = None) -> CancelView:
+        """Ends a run at once."""
+        return self._send(calls.cancel(run_id, reason))
+
+    def wait(self, run_id: str, until: Until = "settled", timeout: float | None = None) -> RunView:
+        """Looks at the run until it is that far; :class:`~wf_api.client.errors.WaitTimeout` after ``timeout`` seconds.
+
+        ``until`` is ``"settled"`` (ended, or waiting for an answer), ``"ended"``, one or more statuses, or a function
+        of the run.
+        """
+        started = time.monotonic()
+        for pause in pauses(last=1.0):
+            run = self.inspect(run_id)
+            if calls.reached(run, until):
+                return run
+            if timeout is not None:
+                left = started + timeout - time.monotonic()
+                if left <= 0:
+                    raise WaitTimeout(run, timeout)
+                pause = min(pause, left)
+            time.sleep(pause)
+        raise AssertionError("unreachable: there is always another pause")
+
+    def _send(self, call: Call) -> Any:
+        try:
+            response = self._http.send(call.request(self._http, self.url, self._timeout_seconds))
+        except (httpx.TransportError, httpx.InvalidURL) as error:
+            raise calls.unreachable(self.url, error) from error
+        return calls.result_of(response)

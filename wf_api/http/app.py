@@ -1,0 +1,40 @@
+"""The API as an ASGI application over a run store."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fastapi import FastAPI
+
+from wf_api.http.errors import install_error_handlers
+from wf_api.http.offload import Offload
+from wf_api.http.openapi import install_openapi
+from wf_api.http.routes.health import health_routes
+from wf_api.http.routes.runs import run_routes
+from wf_api.http.routes.workflows import workflow_routes
+from wf_api.services.runs import Publish, RunService
+from wf_api.services.workflows import WorkflowService
+from wf_worker.settings import Settings
+from wf_worker.store.runs import RunStore
+
+VERSION: Final = "1"
+
+
+def create_app(store: RunStore, publish: Publish, settings: Settings) -> FastAPI:
+    """The application. ``publish`` sends messages about ready frames; closing the store is left to the caller."""
+    app = FastAPI(
+        title="Workflow API",
+        version=VERSION,
+        description="Publish workflows, run them, answer what they ask.",
+        # The interactive pages load scripts from other hosts.
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    offload = Offload()
+    app.include_router(health_routes(store, Offload(threads=4)))
+    app.include_router(workflow_routes(WorkflowService(store), offload, settings.input_bytes))
+    app.include_router(run_routes(RunService(store, publish, settings), offload, settings))
+    install_error_handlers(app)
+    install_openapi(app)
+    return app

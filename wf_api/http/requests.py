@@ -1,0 +1,152 @@
+"""What the API takes: strict models, unknown fields refused."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from wf_api.services.runs import ClosedPolicy, OpenPolicy, StartRequest
+from wf_api.wire import MAX_PAGE, MAX_WAIT_SECONDS, RunStatus
+
+RUN_ID: Final = r"^[A-Za-z0-9][A-Za-z0-9_.:@-]{0,127}$"
+DIGEST: Final = r"^sha256:[0-9a-f]{64}$"
+
+
+def _printable(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("it holds a character that cannot be printed")
+    return text
+
+
+WaitSeconds = Annotated[
+    float,
+    Field(
+        ge=0,
+        le=MAX_WAIT_SECONDS,
+        description="Answer when the run has ended or waits for somebody, or after this time.",
+    ),
+]
+IdempotencyKey = Annotated[
+    str,
+    AfterValidator(_printable),
+    Field(min_length=1, max_length=200, description="The same request under the same key is carried out once."),
+]
+
+
+class _Request(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class PublishWorkflow(_Request):
+    """A workflow to publish. Without a version it gets the next number."""
+
+    workflow: dict[str, Any]
+    version: str | None = None
+
+
+class Limits(_Request):
+    """The budget of a run."""
+
+    max_steps: Annotated[int, Field(ge=1, le=1_000_000_000)]
+
+
+class StartRun(_Request):
+    """A run to start: of a workflow by name, with or without a version, or by digest."""
+
+    workflow: str | None = None
+    version: str | None = None
+    digest: Annotated[str, Field(pattern=DIGEST)] | None = None
+    input: dict[str, Any] = Field(default_factory=dict)
+    run_id: Annotated[str, Field(pattern=RUN_ID)] | None = None
+    idempotency_key: IdempotencyKey | None = None
+    open_policy: Annotated[
+        OpenPolicy, Field(description="What to do when run_id belongs to a run that has not ended.")
+    ] = "fail"
+    closed_policy: Annotated[
+        ClosedPolicy, Field(description="What to do when run_id belongs to a run that has ended.")
+    ] = "reject"
+    limits: Limits | None = None
+    wait_seconds: WaitSeconds = 0
+
+    @model_validator(mode="after")
+    def _one_workflow(self) -> Self:
+        if (self.workflow is None) == (self.digest is None):
+            raise ValueError("name either a workflow or a digest")
+        if self.digest is not None and self.version is not None:
+            raise ValueError("a digest says which version: leave version out")
+        return self
+
+    def as_request(self) -> StartRequest:
+        """What the service takes."""
+        return StartRequest(
+            workflow=self.workflow,
+            version=self.version,
+            digest=self.digest,
+            workflow_input=self.input,
+            run_id=self.run_id,
+            idempotency_key=self.idempotency_key,
+            open_policy=self.open_policy,
+            closed_policy=self.closed_policy,
+            max_steps=None if self.limits is None else self.limits.max_steps,
+        )
+
+
+class ResumeInterrupt(_Request):
+    """An answer to an interrupt that the URL names."""
+
+    payload: dict[str, Any] = Field(default_factory=dict)
+    outcome: str = "submitted"
+    revision: Annotated[str | None, Field(description="Refuse the answer when the interrupt has another revision.")] = (
+        None
+    )
+    idempotency_key: IdempotencyKey | None = None
+    wait_seconds: WaitSeconds = 0
+
+
+class ResumeRun(ResumeInterrupt):
+    """An answer to an interrupt: the named one, or the only one that is open."""
+
+    interrupt_key: str | None = None
+
+
+class CancelRun(_Request):
+    """Why a run is cancelled."""
+
+    reason: Annotated[str, Field(min_length=1, max_length=1000)] | None = None
+
+
+class _Query(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class ListWorkflows(_Query):
+    """A page of workflows."""
+
+    cursor: str | None = None
+    limit: Annotated[int, Field(ge=1, le=MAX_PAGE)] = 50
+
+
+class ListRuns(_Query):
+    """A page of runs."""
+
+    status: RunStatus | None = None
+    cursor: str | None = None
+    limit: Annotated[int, Field(ge=1, le=MAX_PAGE)] = 50
+
+
+class TraceRange(_Query):
+    """A range of a trace."""
+
+    start: Annotated[int, Field(ge=0, le=2**53)] = 0
+    limit: Annotated[int, Field(ge=1, le=MAX_PAGE)] = 20
+
+
+class InspectRun(_Query):
+    """What to show of a run."""
+
+    include: Literal["input"] | None = None
+
+
+class NoQuery(_Query):
+    """No parameters."""
