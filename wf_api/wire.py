@@ -122,6 +122,7 @@ class RunView(TypedDict):
     interrupts: list[InterruptView]
     limits: LimitsView
     steps_executed: int
+    recovered_frames: int
     trace_count: int
     created_at: str
     updated_at: str

@@ -44,7 +44,7 @@ class WorkflowExecutionError(WfError, RuntimeError):
 
 
 class WorkflowStepLimitExceeded(WorkflowExecutionError):
-    """The run has used every step attempt that its limits admit. Never an outcome, never handled by a foreach policy."""
+    """The run has used every step attempt that its limits admit. Never an outcome, and no foreach policy handles it."""
 
     default_code = "step_limit_exceeded"
 

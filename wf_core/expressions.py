@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from wf_core.errors import WorkflowExecutionError
 from wf_core.local_paths import LocalPathError, set_local_value
@@ -112,9 +112,7 @@ def _read(path: GraphSourcePath, sources: Sources, where: str) -> Json:
 def copy_json(value: Json) -> Json:
     """A deep copy of a JSON value: fresh lists and dicts, shared scalars."""
     if type(value) is dict:
-        table: dict[str, Any] = value
-        return {key: copy_json(item) for key, item in table.items()}
+        return {key: copy_json(item) for key, item in cast("dict[str, Any]", value).items()}
     if type(value) is list:
-        items: list[Any] = value
-        return [copy_json(item) for item in items]
+        return [copy_json(item) for item in cast("list[Any]", value)]
     return value

@@ -85,6 +85,8 @@ class Plan:
     contracts: Mapping[str, NodeContract]
     interrupts: Mapping[str, InterruptContract]
     fields: Mapping[tuple[str, ...], FieldRule]
+    fields_below: Mapping[tuple[str, ...], tuple[tuple[str, ...], ...]]
+    """The declared fields below each place that has any, deepest first."""
     needs: Mapping[str, Needs]
     reducers: Mapping[str, ReducerDefinition]
     input_check: SchemaCheck
@@ -113,6 +115,15 @@ class Plan:
             )
         return target
 
+    def fields_to_check(self, path: StatePath) -> Iterator[tuple[str, ...]]:
+        """The declared fields that a write there may break: those below it, deepest first, then the exactly declared
+        one or else the nearest declared above it."""
+        yield from self.fields_below.get(path.parts, ())
+        for n in range(len(path.parts), 0, -1):
+            if path.parts[:n] in self.fields:
+                yield path.parts[:n]
+                return
+
     def reducer_for(self, path: StatePath) -> ReducerRef:
         """The reducer declared at exactly this path; parents and children lend nothing."""
         rule = self.fields.get(path.parts)
@@ -125,7 +136,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A workflow with everything it can enter: its own plan, and the plans of prepared child workflows by lookup key."""
+    """A workflow with all that it can enter: its own plan, and the plans of prepared child workflows by lookup key."""
 
     root: Plan
     children: Mapping[str, Plan]
@@ -180,6 +191,7 @@ def compile_plan(workflow: Workflow, *, reducers: Mapping[str, ReducerDefinition
             if isinstance(step, InterruptNode)
         },
         fields=fields,
+        fields_below=_fields_below(fields),
         needs=_all_needs(workflow, steps, routes, fields),
         reducers=reducer_table(reducers),
         input_check=SchemaCheck(workflow.input_schema.as_json_schema()),
@@ -193,6 +205,14 @@ def compile_fields(schema: StateSchema) -> dict[tuple[str, ...], FieldRule]:
         path.parts: FieldRule(decl.reducer, SchemaCheck(decl.validation_schema.as_json_schema()))
         for path, decl in schema.field_index().items()
     }
+
+
+def _fields_below(fields: Mapping[tuple[str, ...], FieldRule]) -> dict[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    below: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
+    for parts in fields:
+        for n in range(1, len(parts)):
+            below.setdefault(parts[:n], []).append(parts)
+    return {parts: tuple(sorted(found, key=len, reverse=True)) for parts, found in below.items()}
 
 
 def handler_name(step: Step) -> str | None:
@@ -264,10 +284,9 @@ def _read(paths: Iterator[GraphSourcePath] | list[GraphSourcePath]) -> Needs:
         if path.root == "input":
             reads_input = True
         elif path.root == "state":
-            if path.parts:
-                state.add(path.parts[0])
-            else:
-                whole = True
+            names = path.parts[:1]
+            state.update(names)
+            whole = whole or not names
     return Needs(frozenset(state), whole, reads_input)
 
 

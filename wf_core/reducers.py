@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import cached_property
+from typing import Any, Final, Protocol, cast
 
 from wf_core.errors import WfError, WorkflowExecutionError
 from wf_core.models.reducers import ReducerRef, ReducerSpec, SiblingWritePolicy
@@ -23,23 +25,32 @@ class ReducerDefinition:
     fn: ReducerFunction
     accepts_config: bool = False
 
+    @cached_property
+    def config_check(self) -> SchemaCheck:
+        """The schema of the config, compiled."""
+        return SchemaCheck(self.spec.config_schema)
+
+
+_NEEDS_OBJECTS: Final = "merge_object needs objects on both sides"
+_NEEDS_LISTS: Final = "set_union needs lists on both sides"
+
 
 def _replace(current: Any, incoming: Any) -> Any:
     return incoming
 
 
 def _append(current: Any, incoming: Any) -> Any:
-    more: list[Any] = incoming if isinstance(incoming, list) else [incoming]
+    more = cast("list[Any]", incoming) if isinstance(incoming, list) else [incoming]
     if current is None:
         return list(more)
     if not isinstance(current, list):
         raise ValueError(f"append needs a list to append to, found {type(current).__name__}")
-    return current + more
+    return cast("list[Any]", current) + more
 
 
 def _merge_object(current: Any, incoming: Any) -> Any:
     if not isinstance(incoming, dict) or not (current is None or isinstance(current, dict)):
-        raise ValueError("merge_object needs objects on both sides")
+        raise ValueError(_NEEDS_OBJECTS)
     merged: dict[str, Any] = {**(current or {}), **incoming}
     return merged
 
@@ -50,17 +61,74 @@ def _add(current: Any, incoming: Any) -> Any:
 
 def _set_union(current: Any, incoming: Any) -> Any:
     if not isinstance(incoming, list) or not (current is None or isinstance(current, list)):
-        raise ValueError("set_union needs lists on both sides")
-    union: list[Any] = []
-    both: list[Any] = [*(current or []), *incoming]
-    for value in both:
-        if value not in union:
-            union.append(value)
-    return union
+        raise ValueError(_NEEDS_LISTS)
+    union = _GrowingUnion([])
+    union.take([*cast("list[Any]", current or []), *cast("list[Any]", incoming)])
+    return union.value
 
 
 def _max(current: Any, incoming: Any) -> Any:
     return incoming if current is None or incoming > current else current
+
+
+class Growing(Protocol):
+    """A merged value that takes more in place. It makes its own copy first, so nothing else can see it grow."""
+
+    value: Any
+
+    def take(self, incoming: Any) -> None:
+        """What the reducer does with one more incoming value; raises what the reducer raises."""
+        ...
+
+
+class _GrowingList:
+    def __init__(self, merged: list[Any]) -> None:
+        self.value = list(merged)
+
+    def take(self, incoming: Any) -> None:
+        self.value.extend(cast("list[Any]", incoming) if isinstance(incoming, list) else [incoming])
+
+
+class _GrowingObject:
+    def __init__(self, merged: dict[str, Any]) -> None:
+        self.value = dict(merged)
+
+    def take(self, incoming: Any) -> None:
+        if not isinstance(incoming, dict):
+            raise ValueError(_NEEDS_OBJECTS)
+        self.value.update(cast("dict[str, Any]", incoming))
+
+
+class _GrowingUnion:
+    """Remembers what it holds by hash, except for lists and objects, which have none."""
+
+    def __init__(self, merged: list[Any]) -> None:
+        self.value: list[Any] = []
+        self._scalars: set[Any] = set()
+        self._others: list[Any] = []
+        self.take(merged)
+
+    def take(self, incoming: Any) -> None:
+        if not isinstance(incoming, list):
+            raise ValueError(_NEEDS_LISTS)
+        for value in cast("list[Any]", incoming):
+            if isinstance(value, list | dict):
+                if value in self._others:
+                    continue
+                self._others.append(value)
+            elif value in self._scalars:
+                continue
+            else:
+                self._scalars.add(value)
+            self.value.append(value)
+
+
+GROWING: Final[Mapping[ReducerFunction, Callable[[Any], Growing]]] = {
+    _append: _GrowingList,
+    _merge_object: _GrowingObject,
+    _set_union: _GrowingUnion,
+}
+"""The built-in reducers whose value grows, by their function: how to go on from a merged value without copying it."""
 
 
 def _builtin(name: str, fn: ReducerFunction, description: str, policy: SiblingWritePolicy) -> ReducerDefinition:
@@ -115,11 +183,18 @@ def apply_reducer(
         return incoming_value
     arguments: list[Any] = [current_value, incoming_value]
     if reducer.config or definition.accepts_config:
-        SchemaCheck(definition.spec.config_schema).check(reducer.config, f"reducer config for '{reducer.name}'")
+        definition.config_check.check(reducer.config, f"reducer config for '{reducer.name}'")
     if definition.accepts_config:
         arguments.append(dict(reducer.config))
-    try:
+    with reducer_faults(reducer, destination_path):
         return definition.fn(*arguments)
+
+
+@contextmanager
+def reducer_faults(reducer: ReducerRef, destination_path: StatePath) -> Generator[None]:
+    """Whatever a reducer raises, said with its name and the path."""
+    try:
+        yield
     except WfError:
         raise
     except Exception as error:

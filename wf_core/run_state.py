@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import Any, Final
 
 from wf_core.models.reducers import ReducerRef
@@ -28,7 +28,7 @@ Json = Any
 """A JSON value: null, bool, int, finite float, str, list or str-keyed dict of JSON values."""
 
 
-class RunStatus(str, Enum):
+class RunStatus(StrEnum):
     """Where a run stands. The distributed store adds ``cancelled``."""
 
     PENDING = "pending"
@@ -38,7 +38,7 @@ class RunStatus(str, Enum):
     INTERRUPTED = "interrupted"
 
 
-class FrameStatus(str, Enum):
+class FrameStatus(StrEnum):
     """Where a frame stands."""
 
     PENDING = "pending"

@@ -172,8 +172,8 @@ def _connect_signals(app: Celery, node: WorkerNode) -> None:
             log.info("worker ready, serving %s", ", ".join(node.handlers.names) or "nothing")
 
     def received(sender: Any = None, request: Any = None, **_: Any) -> None:
-        headers = getattr(getattr(request, "message", None), "headers", None) or {}
-        sent = headers.get(SENT_HEADER)
+        headers: Any = getattr(getattr(request, "message", None), "headers", None) or {}
+        sent: Any = headers.get(SENT_HEADER)
         if isinstance(sent, int):
             node.receipts.saw(sent)
 

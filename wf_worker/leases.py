@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from wf_core.errors import WfError
@@ -36,7 +36,7 @@ class LeaseKeeper:
         self._thread: threading.Thread | None = None
 
     @contextmanager
-    def keep(self, claim: Claim) -> Iterator[HeldClaim]:
+    def keep(self, claim: Claim) -> Generator[HeldClaim]:
         """Renews the claim until the block is left."""
         held = HeldClaim(claim)
         with self._lock:

@@ -20,7 +20,7 @@ from enum import StrEnum
 from functools import partial
 from typing import TypeVar
 
-from wf_core.errors import WfError, WorkflowExecutionError
+from wf_core.errors import WorkflowExecutionError
 from wf_core.models.results import NodeResult
 from wf_core.plan import Program
 from wf_core.runtime import kernel
@@ -173,11 +173,11 @@ def _ask(rule: Callable[[StoredSlice, Walk], Transition], walk: Walk, view: Stor
     return rule(view, walk)
 
 
-class _Parked(WfError):
+class _Parked(Exception):
     """No handler of that name is registered here."""
 
 
-class _ClaimLost(WfError):
+class _ClaimLost(Exception):
     """The store refused to read under the claim."""
 
 

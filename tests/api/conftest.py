@@ -54,7 +54,7 @@ class Api:
     valkey: EmbeddedValkey
 
     def get(self, path: str, **params: Any) -> httpx.Response:
-        return self.http.get(path, params=params)
+        return self.http.get(path, params=params or None)
 
     def post(self, path: str, body: Any = None) -> httpx.Response:
         return self.http.post(path, json=body)

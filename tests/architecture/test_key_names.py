@@ -15,15 +15,18 @@ from wf_worker.store.keys import SHARD_KEYS, Keys
 ROOT: Final = Path(__file__).resolve().parents[2]
 KEYS_MODULE: Final = ROOT / "wf_worker" / "store" / "keys.py"
 
-# A run's base, a shard's hash tag, a key outside the shards; each as it looks in a text or in a part of an f-string.
-KEY_PARTS: Final = re.compile(r":r:|\{wf|^r:|^\w+:(doc|flow|idem):|^:(doc|flow|idem):|^\w*:(flows|workers)$")
+# A run's base, a shard's hash tag, a key outside the shards. What an f-string fills in is written as {} here.
+KEY_PARTS: Final = re.compile(r":r:|\{\}r:|\{wf|^(\w+|\{\}):(doc:|flow:|idem:|flows$|workers$)")
 
 
 def texts_of(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """String literals and the literal parts of f-strings, docstrings apart."""
-    docstrings = {id(statement.value) for node in ast.walk(tree) for statement in prose(node)}
+    """String literals and f-strings, docstrings apart."""
+    passed_over = {id(statement.value) for node in ast.walk(tree) for statement in prose(node)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+        if isinstance(node, ast.JoinedStr):
+            passed_over.update(id(part) for part in node.values)
+            yield node.lineno, "".join(part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in passed_over:
             yield node.lineno, node.value
 
 

@@ -129,7 +129,7 @@ def start(
     """A new run."""
     store = case.new_store(**more) if more else case.store
     digest = store.publish(workflow).digest
-    created = store.create(store.new_run(run_id, digest, workflow_input or {}, max_steps=max_steps))
+    created = store.create(store.new_run(run_id, digest, {"value": "x"} if workflow_input is None else workflow_input, max_steps=max_steps))
     assert created.created
     return Driver(case, store, created.incarnation, digest, created.ready)
 

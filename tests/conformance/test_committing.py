@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.conformance.driving import start
 from tests.conformance.workflows import each, items, line
 from tests.support.stores import StoreCase
-from wf_worker.errors import RunDamaged
-from wf_worker.store.protocol import CommitStatus
+from wf_worker.store.protocol import Claim, CommitStatus
 
 
 def test_a_commit_applied_again_changes_nothing(case: StoreCase) -> None:
@@ -84,16 +81,91 @@ def test_a_commit_beyond_the_budget_writes_nothing_and_says_how_far_it_may_walk(
     assert run.status == "failed"
 
 
+def raw_commit(case: StoreCase, claim: Claim, *operations: tuple[str, ...]) -> list[bytes]:
+    """A commit of operations that no kernel would ask for."""
+    flat = [part for name, *args in operations for part in (name, str(len(args)), *args)]
+    return case.records.call(
+        "commit", claim.incarnation, "raw", claim.frame, claim.token, 0, "", "", 0, "0", 0, len(operations), *flat
+    )
+
+
 def test_an_arrival_of_an_index_that_has_a_result_is_damage_and_writes_nothing(case: StoreCase) -> None:
     run = start(case, each(active=2), items(3))
     first, second = run.work(run.ready[0])
     run.work(first)
     claim = run.claim(second)
-    run.transition(claim)
-    run.commit(claim, call_id="arrival")
-    script, incarnation, _, args = case.records.last("commit")
-    [third] = [message for message in case.store.due(run.incarnation, most=9).unclaimed] if False else [None]
-    assert third is None
-    ready = [frame for frame in case.records.inner.call("audit", incarnation, "look")[3]]
-    head = case.records.inner.call("audit", incarnation, "look")[2]
-    assert ready and head and script == "commit" and args
+    activation = claim.frame.rpartition(":")[0]
+    before = case.contents()
+
+    reply = raw_commit(case, claim, ("writes", claim.frame, "{}\n"), ("arrive", activation, "0", claim.frame, "ok", ""))
+
+    assert reply[0] == b"damaged"
+    assert case.contents() == before
+
+
+def test_an_arrival_at_a_closed_activation_is_damage_and_writes_nothing(case: StoreCase) -> None:
+    run = start(case, line())
+    claim = run.claim(run.ready[0])
+    before = case.contents()
+
+    reply = raw_commit(case, claim, ("place", claim.frame, "step"), ("arrive", "0" * 16, "0", claim.frame, "ok", ""))
+
+    assert reply[0] == b"damaged"
+    assert case.contents() == before
+
+
+def test_placing_a_frame_that_does_not_exist_is_damage_and_writes_nothing(case: StoreCase) -> None:
+    run = start(case, line())
+    claim = run.claim(run.ready[0])
+    before = case.contents()
+
+    assert raw_commit(case, claim, ("place", "0" * 16, "step"))[0] == b"damaged"
+    assert case.contents() == before
+
+
+def test_steps_are_numbered_in_the_order_of_their_commits(case: StoreCase) -> None:
+    run = start(case, each(active=2), items(2))
+    run.drain()
+
+    entries = case.store.trace(run.incarnation, 0, 100)
+    record = case.store.inspect(run.incarnation)
+
+    assert record is not None and (record.trace_count, record.steps_executed) == (len(entries), 5)
+    assert [entry.entry["node_id"] for entry in entries] == ["each", "work", "each", "work", "each", "after"]
+    assert [entry.step_number for entry in entries] == [1, 2, 1, 3, 4, 5]
+    assert {entry.worker for entry in entries} == {"worker"}
+    assert case.store.trace(run.incarnation, 4, 1) == entries[4:5]
+
+
+def test_of_several_failures_the_first_item_in_order_is_the_error_of_the_run(case: StoreCase) -> None:
+    run = start(case, each(active=3), items(3))
+    claims = [run.claim(message) for message in run.work(run.ready[0])]
+
+    for claim in reversed(claims):
+        run.finish(claim, error=ValueError(f"item {claim.frame.rpartition(':')[2]}"))
+
+    record = case.store.inspect(run.incarnation)
+    assert record is not None and record.error is not None
+    assert (record.status, record.error["message"]) == ("failed", "item 0")
+
+
+def test_a_failing_run_lets_its_claims_commit_and_admits_nothing_more(case: StoreCase) -> None:
+    run = start(case, each(active=2), items(5))
+    failing, running = [run.claim(message) for message in run.work(run.ready[0])]
+    run.finish(failing, error=ValueError("broken"))
+    assert run.status == "running"
+
+    ready = run.finish(running)
+
+    assert ready == ()
+    assert run.status == "failed"
+
+
+def test_an_item_error_that_is_skipped_is_an_arrival(case: StoreCase) -> None:
+    run = start(case, each(active=2, item_error={"action": "skip"}), items(3))
+    first, second = run.work(run.ready[0])
+    ready = run.finish(run.claim(first), error=ValueError("broken"))
+
+    run.drain([second, *ready])
+
+    assert run.status == "completed"

@@ -11,6 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import compile_path
 
 from wf_api.http.responses import JsonResponse
 from wf_api.services.model_errors import issues_of
@@ -180,8 +181,9 @@ def install_error_handlers(app: FastAPI) -> None:
                 "route_not_found", f"there is no {request.url.path}", hint="GET /openapi.json lists what there is"
             )
         elif error.status_code == 405:
-            allowed = (error.headers or {}).get("Allow", "another method")
+            allowed = ", ".join(sorted(_allowed_methods(app, request.url.path)))
             body = error_body("method_not_allowed", f"{request.method} is not possible here", hint=f"use {allowed}")
+            return error_response(body, 405, {"Allow": allowed})
         else:
             body = error_body("request_invalid", str(error.detail))
         return error_response(body, error.status_code, error.headers)
@@ -199,3 +201,13 @@ def install_error_handlers(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, parameters)
     app.add_exception_handler(HTTPException, routing)
     app.add_exception_handler(Exception, unexpected)
+
+
+def _allowed_methods(app: FastAPI, path: str) -> set[str]:
+    """Every method of a path: its routes are several, and each knows only its own."""
+    return {
+        method.upper()
+        for template, methods in app.openapi()["paths"].items()
+        if compile_path(template)[0].match(path)
+        for method in methods
+    }

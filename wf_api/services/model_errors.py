@@ -49,12 +49,24 @@ def real_place(loc: tuple[int | str, ...], data: object) -> tuple[int | str, ...
     place: list[int | str] = []
     current: Any = data
     for i, part in enumerate(loc):
-        if _holds(current, part):
+        if _leads_on(current, part, loc[i + 1 :]):
             current = current[part]
         elif not (i == len(loc) - 1 and isinstance(current, dict) and isinstance(part, str)):
             continue
         place.append(part)
     return tuple(place)
+
+
+def _leads_on(current: Any, part: int | str, rest: tuple[int | str, ...]) -> bool:
+    """Whether the part is a key on the way, and not the name of a union member that is spelled like a key."""
+    if not _holds(current, part):
+        return False
+    if not rest:
+        return True
+    child = current[part]
+    if not isinstance(child, dict | list):
+        return False
+    return _holds(child, rest[0]) or not _holds(current, rest[0])
 
 
 def _holds(value: object, part: int | str) -> bool:

@@ -44,6 +44,7 @@ def run_view(record: RunRecord, interrupts: Sequence[OpenInterrupt], *, with_inp
         "interrupts": shown,
         "limits": {"max_steps": record.max_steps},
         "steps_executed": record.steps_executed,
+        "recovered_frames": record.recovered_frames,
         "trace_count": record.trace_count,
         "created_at": time_text(record.created_ms),
         "updated_at": time_text(record.updated_ms),

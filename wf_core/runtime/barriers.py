@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from wf_core.errors import WorkflowExecutionError
 from wf_core.models.reducers import SiblingWritePolicy
 from wf_core.paths import StatePath
 from wf_core.plan import Plan
-from wf_core.reducers import DEFAULT_REDUCER_DEFINITIONS, apply_reducer, reducer_definition
+from wf_core.reducers import GROWING, Growing, apply_reducer, reducer_definition, reducer_faults
 from wf_core.run_state import Json, StateWrite
 from wf_core.runtime.patches import Patch, check_written
 from wf_core.runtime.slice import MISSING, Missing
 from wf_core.runtime.state_view import StateView, value_at, with_value
 from wf_core.runtime.transition import ItemResult
-
-_APPEND = DEFAULT_REDUCER_DEFINITIONS["wf.std.append"].fn
 
 
 def replay(
@@ -34,29 +31,31 @@ def replay(
         incoming.append(collect)
     final: dict[StatePath, Json] = {}
     fields: dict[str, Json | Missing] = {}
-    ours: set[StatePath] = set()
+    growing: dict[StatePath, Growing] = {}
     for path, value in incoming:
         root = path.parts[0]
         current = fields[root] if root in fields else state.field(root)
         before = value_at(current, path.parts[1:])
+        present = None if isinstance(before, Missing) else before
         reducer = plan.reducer_for(path)
-        if path in ours and isinstance(before, list) and reducer_definition(plan.reducers, reducer).fn is _APPEND:
-            # The list was made by this replay and nobody else holds it: extending it in place keeps a barrier of n
-            # items at n steps, where a copy for each would make it n squared.
-            mine: list[Any] = before
-            mine.extend(value if isinstance(value, list) else [value])
+        grown = growing.get(path)
+        if grown is not None and grown.value is before:
+            # This replay made the value and nobody else holds it: growing it in place keeps a barrier of n items at n
+            # steps, where a copy for each would make it n squared.
+            with reducer_faults(reducer, path):
+                grown.take(value)
             continue
         visible = apply_reducer(
             reducer=reducer,
-            current_value=None if isinstance(before, Missing) else before,
+            current_value=present,
             incoming_value=value,
             destination_path=path,
             reducers=plan.reducers,
         )
-        if isinstance(visible, list) and visible is not value:
-            ours.add(path)
-        else:
-            ours.discard(path)
+        grower = GROWING.get(reducer_definition(plan.reducers, reducer).fn)
+        if grower is not None:
+            grown = growing[path] = grower(visible)
+            visible = grown.value
         final[path] = visible
         fields[root] = with_value(current, path.parts[1:], visible, path)
     check_written(plan, list(final), fields)

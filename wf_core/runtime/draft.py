@@ -74,6 +74,7 @@ class Draft:
         self._overlays: dict[str, dict[StatePath, Json]] = {}
         self._fields: dict[str, dict[str, Json]] = {}
         self._operations: list[Operation] = []
+        self._context: tuple[ExecutionFrame, FrameContextView] | None = None
 
     # -- reading, through the changes
 
@@ -126,8 +127,10 @@ class Draft:
         return StateView(self, frame)
 
     def context(self, frame: ExecutionFrame) -> FrameContextView:
-        """The frame's structured context."""
-        return frame_context_view(self, frame)
+        """The frame's structured context, derived once."""
+        if self._context is None or self._context[0] is not frame:
+            self._context = (frame, frame_context_view(self, frame))
+        return self._context[1]
 
     def sources(self, frame: ExecutionFrame) -> Sources:
         """What the bindings of a step at this frame read."""
@@ -198,9 +201,10 @@ def write_target(view: RunSlice, frame: ExecutionFrame) -> tuple[str, str]:
     """Where a frame's writes go: ``("lineage", id)`` or ``("scope", id)``.
 
     From the frame outwards in its scope, the first *concurrent* item takes the write into its lineage, where no
-    sibling sees it; serial items pass it on. Outside every concurrent item it is committed. The chain is checked
+    sibling sees it; serial items pass it on. Outside every concurrent item it is committed. The whole chain is checked
     before anything is buffered.
     """
+    found: tuple[str, str] | None = None
     seen: set[str] = set()
     current = frame
     while (iteration := ForeachIterationMetadata.from_frame(current)) is not None:
@@ -214,9 +218,11 @@ def write_target(view: RunSlice, frame: ExecutionFrame) -> tuple[str, str]:
             raise damaged(
                 f"missing parent frame {current.parent_frame_id!r} of frame {current.id!r}", frame_id=current.id
             )
-        if open_visit_mode(view, parent, iteration) == "concurrent":
-            return ("lineage", current.lineage_id)
+        if found is None and open_visit_mode(view, parent, iteration) == "concurrent":
+            found = ("lineage", current.lineage_id)
         current = parent
+    if found is not None:
+        return found
     root_lineage = ROOT_LINEAGE_ID if current.scope_id == ROOT_SCOPE_ID else f"{current.scope_id}:root"
     return ("scope", current.scope_id) if current.lineage_id == root_lineage else ("lineage", current.lineage_id)
 

@@ -12,7 +12,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from wf_core.errors import WorkflowExecutionError, WorkflowStepLimitExceeded
+from wf_core.errors import WorkflowExecutionError
+from wf_core.expressions import copy_json
 from wf_core.models.results import NodeResult
 from wf_core.models.steps import ForeachNode, NodeUse
 from wf_core.models.workflow import Workflow
@@ -21,6 +22,7 @@ from wf_core.reducers import ReducerDefinition
 from wf_core.run_limits import RunLimits
 from wf_core.run_state import (
     ITEM_FRAME,
+    ROOT_FRAME_ID,
     ROOT_LINEAGE_ID,
     ROOT_SCOPE_ID,
     ExecutionFrame,
@@ -34,11 +36,13 @@ from wf_core.run_state import (
 from wf_core.runtime import kernel, local
 from wf_core.runtime.draft import Draft
 from wf_core.runtime.failures import is_fatal
+from wf_core.runtime.flow import workflow_output
 from wf_core.runtime.kernel import Walk
 from wf_core.runtime.limits import admit_step_attempt
 from wf_core.runtime.ops import foreach
+from wf_core.runtime.ops.interrupts import waiting_place
 from wf_core.runtime.ops.nodes import NodeCall
-from wf_core.runtime.scheduler import foreach_visits
+from wf_core.runtime.scheduler import ForeachVisits, foreach_visits
 from wf_core.runtime.slice import RunStateSlice
 from wf_core.runtime.transition import Transition
 
@@ -248,6 +252,7 @@ class _Engine:
     def accept(self, payload: dict[str, Any] | None, outcome: str) -> bool:
         """Takes an answer, or makes a snapshot run again. False when there is nothing to drive."""
         run = self.run
+        current = run.current_frame()
         if run.status is RunStatus.INTERRUPTED:
             if payload is None:
                 return False
@@ -262,7 +267,10 @@ class _Engine:
                 else "a failed run cannot be resumed",
                 code="run_not_interrupted",
             )
+        self._plan(current).step(current.node_id)
         if run.status is RunStatus.COMPLETED:
+            draft = Draft(self.program, self.view, current.id)
+            run.output = workflow_output(draft, self.program.root, draft.require_frame(ROOT_FRAME_ID, current.id))
             return False
         run.status, run.error = RunStatus.RUNNING, None
         return True
@@ -270,15 +278,21 @@ class _Engine:
     def _answer(self, payload: dict[str, Any], outcome: str) -> None:
         request = self.run.interrupt
         assert request is not None
+        frame_id, node_id = waiting_place(request)
+        frame = self.run.frames.get(frame_id)
+        if frame is None or frame.status is not FrameStatus.INTERRUPTED:
+            raise WorkflowExecutionError(f"frame {frame_id!r} does not wait at {node_id!r}", code="interrupt_not_open")
         transition = kernel.resume(
             self.program, self.view, request, payload, outcome, number=request.step_number or 0, walk=_STAY
         )
         self.run.interrupt, self.run.status, self.run.error = None, RunStatus.RUNNING, None
-        local.apply(self.run, transition)
-        if transition.frame_id in self.run.ready_frame_ids:  # the answered frame runs before its waiting siblings
-            local.enqueue_frame(self.run, transition.frame_id, front=True)
-        if transition.error is not None:
-            raise transition.error
+        try:
+            self._apply(transition)
+        except Exception as error:
+            self._failed(error)
+            raise
+        if frame_id in self.run.ready_frame_ids:  # the answered frame runs before its waiting siblings
+            local.enqueue_frame(self.run, frame_id, front=True)
 
     # -- driving
 
@@ -309,9 +323,9 @@ class _Engine:
         if frame is None:
             return False
         number = admit_step_attempt(self.run, frame, frame.node_id)
-        call = self._control_step(frame, number)
-        if isinstance(call, NodeCall):
-            self._finish(call, number, self._call(call))
+        prepared = self._dispatch(frame, number)
+        if prepared is not None:
+            self._finish(prepared, number, self._call(prepared))
         return self._moving()
 
     async def step_async(self) -> bool:
@@ -321,25 +335,12 @@ class _Engine:
             return False
         number = admit_step_attempt(self.run, frame, frame.node_id)
         batch = [(frame, number), *self._claim_siblings(frame)]
-        calls = [(self._control_step(member, n), n) for member, n in batch]
-        ready = [(call, n) for call, n in calls if isinstance(call, NodeCall)]
-        answers = await asyncio.gather(*(self._call_async(call) for call, _ in ready))
-        for (call, n), answer in zip(ready, answers, strict=True):
-            self._finish(call, n, answer)
+        calls = [(self._dispatch(member, n), n) for member, n in batch]
+        ready = [(prepared, n) for prepared, n in calls if prepared is not None]
+        answers = await asyncio.gather(*(self._call_async(prepared) for prepared, _ in ready))
+        for (prepared, n), answer in zip(ready, answers, strict=True):
+            self._finish(prepared, n, answer)
         return self._moving()
-
-    def _select(self) -> ExecutionFrame | None:
-        run = self.run
-        if run.status in (RunStatus.INTERRUPTED, RunStatus.COMPLETED, RunStatus.FAILED):
-            return None
-        run.status = RunStatus.RUNNING
-        frame = local.select_next_frame(run)
-        if frame is None:
-            status = local.resolve_no_ready_frames(run)
-            run.status = status
-            if status is RunStatus.FAILED and run.error is None:
-                run.error = "a frame failed"
-        return frame
 
     def _moving(self) -> bool:
         return self.run.status is RunStatus.RUNNING
@@ -348,20 +349,15 @@ class _Engine:
         """Queued siblings of a concurrent item that also stand at node steps, as far as the budget goes."""
         if not self._batchable(first):
             return []
-        run, claimed = self.run, list[tuple[ExecutionFrame, int]]()
-        same = (first.parent_frame_id, first.metadata["foreach_node_id"], first.metadata["activation_id"])
-        for frame_id in list(run.ready_frame_ids):
-            if run.steps_remaining == 0:
-                break
+        run, claimed, others = self.run, list[tuple[ExecutionFrame, int]](), list[str]()
+        for frame_id in run.ready_frame_ids:
             frame = run.frames[frame_id]
-            if (
-                frame.parent_frame_id,
-                frame.metadata.get("foreach_node_id"),
-                frame.metadata.get("activation_id"),
-            ) == same and self._batchable(frame):
-                run.ready_frame_ids.remove(frame_id)
+            if run.steps_remaining > 0 and _siblings(first, frame) and self._batchable(frame):
                 frame.status = FrameStatus.RUNNING
                 claimed.append((frame, admit_step_attempt(run, frame, frame.node_id)))
+            else:
+                others.append(frame_id)
+        run.ready_frame_ids[:] = others
         return claimed
 
     def _batchable(self, frame: ExecutionFrame) -> bool:
@@ -373,59 +369,55 @@ class _Engine:
 
     # -- one step
 
-    def _control_step(self, frame: ExecutionFrame, number: int) -> NodeCall | None:
-        """Does a control step; a node step is prepared instead, and its call handed back."""
-        plan, walk = self._plan(frame), Walk(hops=1, admitted=number, inline_items=None)
-        step = plan.step(frame.node_id)
+    def _dispatch(self, frame: ExecutionFrame, number: int) -> _Prepared | None:
+        """Does a control step; a node step is prepared instead, and handed back to be called and finished."""
+        step = self._plan(frame).step(frame.node_id)
         if isinstance(step, NodeUse):
             try:
-                return kernel.prepare(self.program, self.view, frame.id, platform=self.platform)
-            except Exception as error:  # the step's failure, which its foreach may take in
-                self._apply(kernel.fail(self.program, self.view, frame.id, error, walk=_STAY))
+                handler = self._handler(step)
+                return _Prepared(
+                    frame.id, kernel.prepare(self.program, self.view, frame.id, platform=self.platform), handler
+                )
+            except Exception as error:  # the step's failure, which takes its turn among the answers of a batch
+                return _Prepared(frame.id, error, None)
+        if isinstance(step, ForeachNode) and step.mode == "concurrent":
+            visits = foreach_visits(frame, step.id)
+            if visits.active_id is not None:
+                self._settle(frame, step, visits, visits.active_id, number)
                 return None
-        if (
-            isinstance(step, ForeachNode)
-            and step.mode == "concurrent"
-            and foreach_visits(frame, step.id).active_id is not None
-        ):
-            self._settle(frame, step, number)
-            return None
+        walk = Walk(hops=1, admitted=number, inline_items=None)
         self._apply(kernel.walk_on(self.program, self.view, frame.id, walk=walk))
         return None
 
-    def _settle(self, frame: ExecutionFrame, step: ForeachNode, number: int) -> None:
+    def _settle(self, frame: ExecutionFrame, step: ForeachNode, visits: ForeachVisits, visit: str, number: int) -> None:
         """The controller of an open concurrent visit was woken: finish it, or fill its window again."""
-        draft = Draft(self.program, self.view, frame.id)
-        visits = foreach_visits(frame, step.id)
         if visits.mode != step.mode:
-            raise WorkflowExecutionError(
-                f"foreach {step.id!r} of frame {frame.id!r} began in mode {visits.mode!r}, the workflow says {step.mode!r}",
-                code="damaged",
-            )
-        items = foreach.read_items(draft, frame, step)
-        if local.controller_can_finish(self.run, frame, step.id, len(items)):
-            self._apply(
-                kernel.finish_foreach(
-                    self.program, self.view, frame.id, walk=Walk(hops=0, admitted=number, inline_items=None)
-                )
-            )
+            raise foreach.mode_changed(frame, step, visits)
+        try:
+            items = foreach.read_items(Draft(self.program, self.view, frame.id), frame, step)
+        except Exception as error:  # the controller's failure, and its own foreach may take it in
+            self._apply(kernel.fail(self.program, self.view, frame.id, error, walk=_STAY))
             return
-        assert visits.active_id is not None
-        local.admit(
-            self.run, foreach.activation(self._plan(frame), frame, step, visits.active_id, items, number), number
-        )
+        if local.controller_can_finish(self.run, frame, step.id, len(items)):
+            walk = Walk(hops=0, admitted=number, inline_items=None)
+            self._apply(kernel.finish_foreach(self.program, self.view, frame.id, walk=walk))
+            return
+        local.admit(self.run, foreach.activation(self._plan(frame), frame, step, visit, items, number), number)
 
-    def _finish(self, call: NodeCall, number: int, answer: tuple[Any, Exception | None]) -> None:
+    def _finish(self, prepared: _Prepared, number: int, answer: tuple[Any, Exception | None]) -> None:
         raw, error = answer
-        if error is not None:
-            self._apply(kernel.fail(self.program, self.view, call.frame_id, error, walk=_STAY))
+        call = prepared.call
+        if isinstance(call, Exception) or error is not None:
+            failure = call if isinstance(call, Exception) else error
+            assert failure is not None
+            self._apply(kernel.fail(self.program, self.view, prepared.frame_id, failure, walk=_STAY))
         else:
             self._apply(kernel.complete(self.program, self.view, call, raw, number=number, walk=_STAY))
 
     def _apply(self, transition: Transition) -> None:
         if transition.error is not None:
             # The step failed for good. Its frame stays as it stood, and the caller gets the exception itself.
-            if is_fatal(transition.error) or isinstance(transition.error, WorkflowStepLimitExceeded):
+            if is_fatal(transition.error):
                 raise transition.error
             local.apply(self.run, transition)
             self.run.frames[transition.frame_id].status = FrameStatus.FAILED
@@ -434,32 +426,59 @@ class _Engine:
 
     # -- handlers
 
-    def _handler(self, call: NodeCall) -> Any:
-        handler = self.registry.get(call.handler)
+    def _handler(self, step: NodeUse) -> Any:
+        handler = self.registry.get(step.node)
         if handler is None:
             raise WorkflowExecutionError(
-                f"no handler is registered for {call.handler!r}",
+                f"no handler is registered for {step.node!r}",
                 code="handler_missing",
-                path=f"nodes[{call.node_id}].node",
+                path=f"nodes[{step.id}].node",
                 hint="add it to the registry under the node definition's name",
             )
         return handler
 
-    def _call(self, call: NodeCall) -> tuple[Any, Exception | None]:
+    def _call(self, prepared: _Prepared) -> tuple[Any, Exception | None]:
+        if isinstance(prepared.call, Exception):
+            return None, None
         try:
-            return self._handler(call)(call.handler_payload(), call.context), None
+            return _own(prepared.handler(prepared.call.handler_payload(), prepared.call.context)), None
         except Exception as error:  # a handler may raise anything; the foreach policy decides
             return None, error
 
-    async def _call_async(self, call: NodeCall) -> tuple[Any, Exception | None]:
+    async def _call_async(self, prepared: _Prepared) -> tuple[Any, Exception | None]:
+        if isinstance(prepared.call, Exception):
+            return None, None
         try:
-            answer = self._handler(call)(call.handler_payload(), call.context)
-            return (await answer if inspect.isawaitable(answer) else answer), None
+            answer = prepared.handler(prepared.call.handler_payload(), prepared.call.context)
+            return _own(await answer if inspect.isawaitable(answer) else answer), None
         except Exception as error:
             return None, error
 
     def _plan(self, frame: ExecutionFrame) -> Plan:
         return self.program.for_scope(self.run.scopes.get(frame.scope_id))
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A node step of a frame, ready to be called, or why it cannot be."""
+
+    frame_id: str
+    call: NodeCall | Exception
+    handler: Any
+
+
+def _siblings(a: ExecutionFrame, b: ExecutionFrame) -> bool:
+    """Whether two frames are items of one visit."""
+    return a.parent_frame_id == b.parent_frame_id and all(
+        a.metadata.get(key) == b.metadata.get(key) for key in ("foreach_node_id", "activation_id")
+    )
+
+
+def _own(raw: Any) -> Any:
+    """A handler's answer as the run's own: what the handler keeps and changes later stays its affair."""
+    if isinstance(raw, NodeResult):
+        return raw.model_copy(update={"output": copy_json(raw.output)})
+    return copy_json(raw)
 
 
 def build_program(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from wf_core.errors import WfError, WorkflowExecutionError, WorkflowStepLimitExceeded
 from wf_core.models.steps import ForeachNode
 from wf_core.run_state import ExecutionFrame, FrameStatus
@@ -10,19 +12,25 @@ from wf_core.runtime.scheduler import ForeachIterationMetadata, damaged, foreach
 from wf_core.runtime.slice import loaded
 from wf_core.runtime.transition import Arrive, FailRun, ItemError, RemoveFrame, RunError
 
+_FATAL: Final = frozenset({"damaged", "stale_activation"})
+
 
 def take_failure(draft: Draft, frame: ExecutionFrame, error: Exception) -> str | None:
     """The policy of the frame's immediate foreach decides. Gives the frame that the walk goes on with, if any.
 
     Damaged state and an exhausted budget are nobody's item: they fail the run.
     """
-    iteration = None if is_fatal(error) else ForeachIterationMetadata.from_frame(frame)
-    if iteration is not None:
-        owner = draft.plan(frame).step(iteration.foreach_node_id)
-        if not isinstance(owner, ForeachNode):
-            raise damaged(f"frame {frame.id!r} belongs to {owner.id!r}, which is no foreach", frame_id=frame.id)
-        if owner.item_error.action != "fail":
-            return _take_item(draft, frame, iteration, error)
+    try:
+        iteration = None if is_fatal(error) else ForeachIterationMetadata.from_frame(frame)
+        if iteration is not None:
+            owner = draft.plan(frame).step(iteration.foreach_node_id)
+            if not isinstance(owner, ForeachNode):
+                raise damaged(f"frame {frame.id!r} belongs to {owner.id!r}, which is no foreach", frame_id=frame.id)
+            if owner.item_error.action != "fail":
+                return _take_item(draft, frame, iteration, error)
+    except WfError as damage:  # nobody can say whose item this is, so no policy can take it in
+        damage.__cause__ = error
+        error = damage
     fail_run(draft, frame, error)
     return None
 
@@ -35,7 +43,7 @@ def fail_run(draft: Draft, frame: ExecutionFrame, error: Exception) -> None:
 
 def is_fatal(error: BaseException) -> bool:
     """Whether no foreach policy may handle the error."""
-    return isinstance(error, WorkflowStepLimitExceeded) or (isinstance(error, WfError) and error.code == "damaged")
+    return isinstance(error, WorkflowStepLimitExceeded) or (isinstance(error, WfError) and error.code in _FATAL)
 
 
 def run_error(error: BaseException, frame: ExecutionFrame) -> RunError:

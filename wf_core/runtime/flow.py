@@ -42,7 +42,8 @@ def destination(draft: Draft, plan: Plan, frame: ExecutionFrame, outcome: str) -
         return Destination(Way.RETURN, target)
     if target == END or isinstance(plan.steps.get(target), EndNode):
         raise WorkflowExecutionError(
-            f"an item of foreach {iteration.foreach_node_id!r} reached the end at {target!r} instead of returning to its owner",
+            f"an item of foreach {iteration.foreach_node_id!r} reached the end at {target!r} "
+            "instead of returning to its owner",
             code="invalid_foreach_terminal",
             path=f"nodes[{frame.node_id}]",
             hint=f"lead the item back to {iteration.foreach_node_id!r}",

@@ -25,7 +25,7 @@ from wf_core.plan import Plan, Program, handler_name
 from wf_core.run_state import ROOT_FRAME_ID, WORKFLOW_FRAME, ExecutionFrame, InterruptRequest, Json
 from wf_core.runtime.draft import BudgetMet, Draft
 from wf_core.runtime.failures import fail_run, take_failure
-from wf_core.runtime.flow import stands_at
+from wf_core.runtime.flow import move, stands_at
 from wf_core.runtime.ops import conditions, ends, foreach, interrupts, nodes
 from wf_core.runtime.ops.interrupts import check_answer, waiting_place
 from wf_core.runtime.ops.nodes import NodeCall
@@ -69,7 +69,7 @@ class RunStart:
 
 
 def start(program: Program, workflow_input: dict[str, Json]) -> RunStart:
-    """Checks the input and lays out the first state. Raises with code ``workflow_input_invalid``; nothing exists then."""
+    """Checks the input and lays out the first state. Raises with code ``workflow_input_invalid`` before that."""
     plan = program.root
     check_input(plan, workflow_input)
     frame = ExecutionFrame(ROOT_FRAME_ID, WORKFLOW_FRAME, plan.workflow.start)
@@ -112,7 +112,7 @@ def purpose_at(step: Step) -> Purpose:
 
 
 def prepare(program: Program, view: RunSlice, frame_id: str, *, platform: object = None) -> NodeCall:
-    """The handler call of the step at which the frame stands. What it raises is the step's failure: see :func:`fail`."""
+    """The handler call of the step at which the frame stands. What it raises is the step's failure, for :func:`fail`."""
     draft = Draft(program, view, frame_id)
     frame = _frame(draft, frame_id)
     step = stands_at(draft, frame)
@@ -122,7 +122,7 @@ def prepare(program: Program, view: RunSlice, frame_id: str, *, platform: object
 
 
 def complete(program: Program, view: RunSlice, call: NodeCall, raw: Any, *, number: int, walk: Walk) -> Transition:
-    """The handler answered ``raw``. ``number`` is the step number that the visit was given when it was claimed."""
+    """The handler answered ``raw``. ``number`` is the step number that the visit got when it was claimed."""
 
     def finish(draft: Draft, frame: ExecutionFrame) -> str | None:
         step = stands_at(draft, frame)
@@ -186,12 +186,22 @@ def resume(
     number: int,
     walk: Walk,
 ) -> Transition:
-    """The answer to an open interrupt. Raises, changing nothing, when it cannot be taken or its bindings fail."""
+    """The answer to an open interrupt. Raises, changing nothing, when it cannot be taken or its bindings fail.
+
+    What fails after that, such as the workflow's output where the answer ends it, is a failure of the run.
+    """
     frame_id = waiting_place(request)[0]
     draft = Draft(program, view, frame_id, admitted=walk.admitted, steps_left=walk.steps_left)
     frame = _frame(draft, frame_id)
     step = check_answer(draft.plan(frame), frame, request, payload, outcome)
-    return _walk(draft, interrupts.take_answer(draft, frame, step, payload, outcome, number), walk)
+    to = interrupts.take_answer(draft, frame, step, payload, outcome, number)
+    try:
+        current = move(draft, frame, to, outcome)
+    except (SliceMiss, AssertionError):
+        raise
+    except Exception as error:  # as in _event
+        current = take_failure(draft, frame, error)
+    return _walk(draft, current, walk)
 
 
 # ---- the budget

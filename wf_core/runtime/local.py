@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from wf_core.errors import WorkflowExecutionError
-from wf_core.plan import Plan
-from wf_core.run_state import ExecutionFrame, FrameStatus, Json, LineageState, RunState, RunStatus
+from wf_core.run_state import ROOT_FRAME_ID, ExecutionFrame, FrameStatus, Json, LineageState, RunState, RunStatus
 from wf_core.runtime.ops.foreach import loop_entry
 from wf_core.runtime.scheduler import damaged, foreach_visits, item_frame, new_barrier
 from wf_core.runtime.transition import (
@@ -40,6 +39,7 @@ def apply(run: RunState, transition: Transition) -> None:
     """Applies every operation in order."""
     base = run.steps_executed
     run.steps_executed += transition.steps
+    new: set[str] = set()
 
     def number(step: StepNumber) -> int:
         return base + step.n if isinstance(step, Offset) else step
@@ -47,9 +47,11 @@ def apply(run: RunState, transition: Transition) -> None:
     for operation in transition.operations:
         match operation:
             case PutFrame(frame):
+                if frame.id not in run.frames:
+                    new.add(frame.id)
                 put_frame(run, frame)
             case Place(frame_id, _, front):
-                mark_frame_pending(run, frame_id, front=front)
+                mark_frame_pending(run, frame_id, front=front, is_new=frame_id in new)
             case Block(frame_id, child_ids):
                 if child_ids:
                     block_frame_on_children(run, frame_id, child_ids)
@@ -72,6 +74,7 @@ def apply(run: RunState, transition: Transition) -> None:
             case CompleteRun(outcome, output):
                 run.status, run.outcome, run.output = RunStatus.COMPLETED, outcome, output
                 run.current_node_id = END
+                run.frames[ROOT_FRAME_ID].metadata["workflow_outcome"] = outcome
             case FailRun(_, _, error):
                 run.status, run.error = RunStatus.FAILED, error.message
             case Traced(entry, step):
@@ -96,18 +99,26 @@ def enqueue_frame(run: RunState, frame_id: str, *, front: bool = False) -> None:
         raise WorkflowExecutionError(f"cannot enqueue frame {frame_id!r}: it is {frame.status.value}")
     if frame_id in run.ready_frame_ids:
         run.ready_frame_ids.remove(frame_id)
+    _queue(run, frame_id, front=front)
+
+
+def mark_frame_pending(run: RunState, frame_id: str, *, front: bool = False, is_new: bool = False) -> None:
+    """The frame is due: pending, without a block reason, queued."""
+    frame = run.frames[frame_id]
+    frame.metadata.pop("blocked_on", None)
+    if frame.status is FrameStatus.PENDING and not is_new:
+        enqueue_frame(run, frame_id, front=front)
+        return
+    # Only pending frames are queued, so this one is not, and a queue of many thousand items need not be searched.
+    frame.status = FrameStatus.PENDING
+    _queue(run, frame_id, front=front)
+
+
+def _queue(run: RunState, frame_id: str, *, front: bool) -> None:
     if front:
         run.ready_frame_ids.insert(0, frame_id)
     else:
         run.ready_frame_ids.append(frame_id)
-
-
-def mark_frame_pending(run: RunState, frame_id: str, *, front: bool = False) -> None:
-    """The frame is due: pending, without a block reason, queued."""
-    frame = run.frames[frame_id]
-    frame.metadata.pop("blocked_on", None)
-    frame.status = FrameStatus.PENDING
-    enqueue_frame(run, frame_id, front=front)
 
 
 def select_next_frame(run: RunState) -> ExecutionFrame | None:
@@ -152,8 +163,6 @@ def _end_frame(run: RunState, operation: RemoveFrame) -> None:
         frame.metadata["error"] = operation.error.message
         frame.metadata["error_type"] = operation.error.error_type
         frame.metadata["failed_at_node_id"] = operation.error.node_id
-    if frame.parent_frame_id is None:
-        frame.metadata["workflow_outcome"] = frame.metadata.get("workflow_outcome", "ok")
 
 
 # ---- the window of a concurrent foreach
@@ -208,7 +217,7 @@ def admit(run: RunState, activation: Activation, number: int) -> None:
         entry.step_number = number
         run.trace.append(entry)
         put_frame(run, frame)
-        enqueue_frame(run, frame.id)
+        _queue(run, frame.id, front=False)
         active.append(frame.id)
         outstanding.append(frame.id)
         barrier["next_index"] = index + 1
@@ -267,8 +276,3 @@ def controller_can_finish(run: RunState, controller: ExecutionFrame, node_id: st
     """Whether every item was admitted and has a result."""
     barrier = barrier_of(controller, node_id)
     return barrier["next_index"] >= items and not barrier["outstanding_frame_ids"]
-
-
-def plan_is_for(run: RunState, plan: Plan) -> bool:
-    """Whether the run was started from a workflow of this name."""
-    return run.workflow_name == plan.workflow.name

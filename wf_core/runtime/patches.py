@@ -93,15 +93,9 @@ def stage(plan: Plan, changes: Sequence[tuple[StatePath, Json]], state: StateVie
 
 
 def check_written(plan: Plan, targets: Sequence[StatePath], fields: Mapping[str, Json | Missing]) -> None:
-    """Checks the exactly declared field of each target, else its nearest declared ancestor, and every declared
-    descendant that the write replaced, deepest first."""
+    """Checks the declared fields that the writes may have broken; one that is missing afterwards breaks nothing."""
     for target in targets:
-        parts = target.parts
-        below = sorted(
-            (p for p in plan.fields if len(p) > len(parts) and p[: len(parts)] == parts), key=len, reverse=True
-        )
-        own = next((parts[:n] for n in range(len(parts), 0, -1) if parts[:n] in plan.fields), None)
-        for declared in [*below, *([own] if own else [])]:
+        for declared in plan.fields_to_check(target):
             value = value_at(fields.get(declared[0], MISSING), declared[1:])
             if not isinstance(value, Missing):
                 plan.fields[declared].check.check(value, "state write state." + ".".join(declared))

@@ -7,7 +7,7 @@ damage, never an absent value.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from wf_core.errors import WorkflowExecutionError
 from wf_core.run_state import ITEM_FRAME, ExecutionFrame, ForeachContext, Json
@@ -96,33 +96,33 @@ def foreach_visits(frame: ExecutionFrame, node_id: str) -> ForeachVisits:
     table = frame.metadata.get("foreach_activations", {})
     if not isinstance(table, dict):
         raise damaged(f"malformed foreach_activations of frame {frame.id!r}", frame_id=frame.id)
-    entries: dict[str, Any] = table
-    if node_id not in entries:
+    if node_id not in table:
         return ForeachVisits(0, None, None)
-    entry: Any = entries[node_id]
-    if (
-        not isinstance(entry, dict)
-        or type(entry.get("next_sequence")) is not int
-        or entry["next_sequence"] < 0
-        or "active" not in entry
-    ):  # pyright: ignore[reportUnknownMemberType]
+    entry = _object(cast("dict[str, Any]", table)[node_id])
+    sequence = entry.get("next_sequence")
+    if type(sequence) is not int or sequence < 0 or "active" not in entry:
         raise damaged(f"malformed activation entry for foreach {node_id!r} of frame {frame.id!r}", frame_id=frame.id)
-    active: Any = entry["active"]
-    if active is None:
-        return ForeachVisits(entry["next_sequence"], None, None)  # pyright: ignore[reportUnknownArgumentType]
-    if not isinstance(active, dict) or not isinstance(active.get("id"), str) or not active["id"]:  # pyright: ignore[reportUnknownMemberType]
+    if entry["active"] is None:
+        return ForeachVisits(sequence, None, None)
+    active = _object(entry["active"])
+    visit, barrier = active.get("id"), active.get("barrier")
+    if not isinstance(visit, str) or not visit:
         raise damaged(f"malformed active activation of foreach {node_id!r} in frame {frame.id!r}", frame_id=frame.id)
-    barrier: Any = active.get("barrier")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     if barrier is not None:
         check_barrier(barrier, frame.id)
-    return ForeachVisits(entry["next_sequence"], active["id"], barrier)  # pyright: ignore[reportUnknownArgumentType]
+    return ForeachVisits(sequence, visit, barrier)
+
+
+def _object(value: Any) -> dict[str, Any]:
+    """The value if it is an object, else one without any key."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def check_barrier(barrier: Any, frame_id: str) -> None:
     """A barrier has an index to go on from, its mode, the live frames and the results so far."""
     if not isinstance(barrier, dict):
         raise damaged(f"malformed barrier of frame {frame_id!r}", frame_id=frame_id)
-    table: dict[str, Any] = barrier
+    table = cast("dict[str, Any]", barrier)
     for key, kind in (
         ("next_index", int),
         ("mode", str),

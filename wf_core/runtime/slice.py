@@ -97,7 +97,7 @@ class RunSlice(Protocol):
         ...
 
     def overlay(self, lineage_id: str) -> Mapping[StatePath, Json]:
-        """What a reader of the lineage sees on top of its parent: the last visible value of each path, in write order."""
+        """What a reader of the lineage sees above its parent: the last visible value of each path, in write order."""
         ...
 
     def results(self, controller: ExecutionFrame, node_id: str, activation_id: str) -> Sequence[ItemResult]:

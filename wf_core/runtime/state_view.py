@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 from wf_core.errors import WorkflowExecutionError
 from wf_core.paths import StatePath
@@ -102,7 +102,7 @@ def with_value(current: Json | Missing, parts: tuple[str, ...], value: Json, pat
         raise WorkflowExecutionError(
             f"cannot descend into {type(current).__name__} at {path}", code="state_write_refused", path=str(path)
         )
-    table: dict[str, Any] = current
+    table = cast("dict[str, Any]", current)
     copy = dict(table)
     copy[parts[0]] = with_value(table.get(parts[0], MISSING), parts[1:], value, path)
     return copy
@@ -113,6 +113,5 @@ def value_at(current: Json | Missing, parts: tuple[str, ...]) -> Json | Missing:
     for part in parts:
         if not isinstance(current, dict) or part not in current:
             return MISSING
-        table: dict[str, Any] = current
-        current = table[part]
+        current = cast("dict[str, Any]", current)[part]
     return current

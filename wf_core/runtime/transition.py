@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from typing import NamedTuple
 
 from wf_core.run_state import ExecutionFrame, FrameStatus, InterruptRequest, Json, StateWrite, TraceEntry
 
 
-class Purpose(str, Enum):
+class Purpose(StrEnum):
     """Why a frame is due: what the worker that claims it asks the kernel."""
 
     STEP = "step"

@@ -221,9 +221,9 @@ def decode_interrupt(data: bytes, number: int) -> InterruptRequest:
         route = record["route"]
         if route is not None:
             ref = route["workflow_ref"]
-            record["route"] = InterruptRoute(
-                **{**route, "workflow_ref": None if ref is None else WorkflowRef.model_validate(ref)}
-            )
+            known = None if ref is None else WorkflowRef.model_validate(ref)
+            plain: dict[str, Any] = {key: value for key, value in route.items() if key != "workflow_ref"}
+            record["route"] = InterruptRoute(**plain, workflow_ref=known)
         return InterruptRequest(**record, step_number=number)
     except (KeyError, TypeError, ValueError) as error:
         raise RunDamaged(f"{what} is malformed: {error}", path=what) from error

@@ -209,8 +209,6 @@ class Call:
         head = self.run.frames[key]
         if self.due_for(head, "finish") or (purpose == "admit" and self.due_for(head, "admit")):
             return
-        if head.place == "held" and self.flag("release"):
-            self.set("release", "1")  # the frames behind it move up by one rank, so a release starts again
         self.place(key, head, purpose)
 
     def admit(self, key: str) -> None:

@@ -209,6 +209,8 @@ class RunStore:
 
     def claim(self, ready: Ready, *, owner: str, token: str | None = None) -> Claim | Refusal:
         """Claims a ready frame: one call. The slice it brings holds what its step is known to read."""
+        if "|" in owner:
+            raise ValueError(f"the owner {owner!r} may not hold a bar: it is a word of the frame's head")
         token = token or self._new_id()
         program = self.program(ready.digest)
         wants_input, names = _wants(program.root.needs.get(ready.node, Needs()))
@@ -225,6 +227,8 @@ class RunStore:
             len(names),
             *names,
         )
+        if reply.word == "damaged":
+            raise RunDamaged(f"record {reply.text(1)} is missing or wrong", path=reply.text(1))
         if reply.word != "granted":
             return Refusal(_refused(reply.word), reply.ready)
         return self._granted(reply, 1, ready.incarnation, ready.frame, token, owner, program, names)
@@ -478,10 +482,14 @@ class RunStore:
         """
         program = self.program(digest)
         answer_digest = hashlib.sha256(to_bytes([outcome, payload])).hexdigest()[:32]
+        # The record of an answer is words, and a user's key may hold anything.
+        key = short(idempotency_key) if idempotency_key else ""
         call_id = self._new_id()
         reply = self._call("interrupt", incarnation, self._new_id(), number, "0", 0)
         if reply.word == "answered":
-            return self._first_answer(reply.text(1), idempotency_key, answer_digest)
+            return self._first_answer(reply.text(1), key, answer_digest)
+        if reply.word == "damaged":
+            raise RunDamaged(f"record {reply.text(1)} is missing or wrong", path=reply.text(1))
         if reply.word != "open":
             raise _not_open(reply.word, number)
         opened = self._open_interrupt(number, reply.values[1], reply.values[2])
@@ -515,7 +523,7 @@ class RunStore:
                 call_id,
                 number,
                 opened.revision,
-                idempotency_key or "",
+                key,
                 answer_digest,
                 transition.steps,
                 *_inline(encoded).arguments(),
@@ -523,7 +531,7 @@ class RunStore:
             if reply.word == "budget":
                 left = int(reply.text(1))
                 continue
-            return self._resumed(reply, number, idempotency_key, answer_digest)
+            return self._resumed(reply, number, key, answer_digest)
 
     def _unstaged(
         self,
@@ -548,7 +556,7 @@ class RunStore:
             raise _not_open(transition.value, opened.number)
         return transition
 
-    def _resumed(self, reply: _Reply, number: int, key: str | None, digest: str) -> tuple[Ready, ...]:
+    def _resumed(self, reply: _Reply, number: int, key: str, digest: str) -> tuple[Ready, ...]:
         match reply.word:
             case "resumed" | "again":
                 return reply.ready
@@ -565,7 +573,7 @@ class RunStore:
             case word:
                 raise _not_open(word, number)
 
-    def _first_answer(self, head: str, key: str | None, digest: str) -> tuple[Ready, ...]:
+    def _first_answer(self, head: str, key: str, digest: str) -> tuple[Ready, ...]:
         _, first_key, first_digest, at = head.split("|")
         if key and first_key == key and first_digest == digest:
             return ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from wf_core.errors import WorkflowExecutionError
 from wf_core.models.steps import ForeachNode
@@ -51,10 +51,7 @@ def dispatch(draft: Draft, frame: ExecutionFrame, step: ForeachNode, *, inline_i
     """
     visits = foreach_visits(frame, step.id)
     if visits.mode is not None and visits.mode != step.mode:
-        raise damaged(
-            f"foreach {step.id!r} of frame {frame.id!r} began in mode {visits.mode!r}, the workflow says {step.mode!r}",
-            frame_id=frame.id,
-        )
+        raise mode_changed(frame, step, visits)
     if step.mode == "serial":
         return _serial(draft, frame, step, visits)
     if visits.active_id is not None:
@@ -72,6 +69,14 @@ def dispatch(draft: Draft, frame: ExecutionFrame, step: ForeachNode, *, inline_i
     return open_concurrent(draft, frame, step, visits, items)
 
 
+def mode_changed(frame: ExecutionFrame, step: ForeachNode, visits: ForeachVisits) -> WorkflowExecutionError:
+    """The error for a visit that goes on in another mode than it began in."""
+    return damaged(
+        f"foreach {step.id!r} of frame {frame.id!r} began in mode {visits.mode!r}, the workflow says {step.mode!r}",
+        frame_id=frame.id,
+    )
+
+
 def read_items(draft: Draft, frame: ExecutionFrame, step: ForeachNode) -> list[Any]:
     """The list behind ``over``. A missing path, a null or anything else that is no list is an error, never empty."""
     try:
@@ -82,11 +87,12 @@ def read_items(draft: Draft, frame: ExecutionFrame, step: ForeachNode) -> list[A
         ) from error
     if not isinstance(value, list):
         raise WorkflowExecutionError(
-            f"foreach {step.id!r} needs a list at {step.over}, found {'null' if value is None else type(value).__name__}",
+            f"foreach {step.id!r} needs a list at {step.over}, "
+            f"found {'null' if value is None else type(value).__name__}",
             code="foreach_source_not_a_list",
             path=f"nodes[{step.id}].over",
         )
-    items: list[Any] = value
+    items = cast("list[Any]", value)
     if len(items) > MAX_ITEMS:
         raise WorkflowExecutionError(
             f"foreach {step.id!r} has {len(items)} items, the limit is {MAX_ITEMS}",
@@ -114,7 +120,7 @@ def _serial(draft: Draft, frame: ExecutionFrame, step: ForeachNode, visits: Fore
         active_id, sequence, barrier = visits.active_id, visits.next_sequence, visits.barrier
     index: int = barrier["next_index"]
     if index >= len(items):
-        return _serial_done(draft, plan, frame, step, visits, barrier, len(items))
+        return _serial_done(draft, plan, frame, step, replace(visits, next_sequence=sequence), barrier, len(items))
     body = plan.route(step.id, "loop")
     number = draft.count()
     item = item_frame(
@@ -128,6 +134,8 @@ def _serial(draft: Draft, frame: ExecutionFrame, step: ForeachNode, visits: Fore
         scope_id=frame.scope_id,
         lineage_id=frame.lineage_id,
     )
+    if draft.frame(item.id) is not None:
+        raise damaged(f"duplicate frame id {item.id!r}", frame_id=item.id)
     progress = {**barrier, "next_index": index + 1, "active_frame_ids": [item.id], "outstanding_frame_ids": [item.id]}
     draft.put(with_visit(frame, step.id, next_sequence=sequence, active={"id": active_id, "barrier": progress}))
     draft.put(item)
@@ -267,8 +275,7 @@ def _close(
         draft.add(closed)
     # Looked up again: a failed item may have changed the controller's body in this very walk.
     controller = draft.require_frame(frame.id, frame.id)
-    sequence = max(visits.next_sequence, foreach_visits(controller, step.id).next_sequence)
-    controller = with_visit(controller, step.id, next_sequence=max(sequence, 1), active=None)
+    controller = with_visit(controller, step.id, next_sequence=visits.next_sequence, active=None)
     controller = replace(controller, metadata={k: v for k, v in controller.metadata.items() if k != "blocked_on"})
     draft.put(controller)
     return move(draft, controller, to, outcome)

@@ -10,7 +10,7 @@ from wf_core.models.steps import InterruptNode
 from wf_core.plan import Plan
 from wf_core.run_state import SUBGRAPH_FRAME, ExecutionFrame, InterruptRequest, InterruptRoute, Json
 from wf_core.runtime.draft import Draft, trace_entry
-from wf_core.runtime.flow import destination, move
+from wf_core.runtime.flow import Destination, destination
 from wf_core.runtime.patches import build_patch
 from wf_core.runtime.transition import OpenInterrupt, StepNumber
 from wf_core.schema_checks import SchemaCheck
@@ -90,7 +90,11 @@ def check_answer(
     """
     frame_id, node_id = waiting_place(request)
     step = plan.steps.get(node_id)
-    if frame.id != frame_id or frame.node_id != node_id or not isinstance(step, InterruptNode):
+    moved = request.route is not None and (frame.scope_id, frame.lineage_id) != (
+        request.route.scope_id,
+        request.route.lineage_id,
+    )
+    if frame.id != frame_id or frame.node_id != node_id or moved or not isinstance(step, InterruptNode):
         raise WorkflowExecutionError(f"frame {frame_id!r} no longer waits at {node_id!r}", code="interrupt_not_open")
     if not request.resumable:
         raise WorkflowExecutionError(f"interrupt {request.id!r} cannot be resumed", code="interrupt_not_resumable")
@@ -116,10 +120,14 @@ def check_answer(
 
 def take_answer(
     draft: Draft, frame: ExecutionFrame, step: InterruptNode, payload: dict[str, Json], outcome: str, number: StepNumber
-) -> str | None:
-    """Applies the resume bindings in the interrupt's own scope and goes on. The answer takes no step of its own."""
+) -> Destination:
+    """Applies the resume bindings in the interrupt's own scope and says where the frame goes.
+
+    Raises, having changed nothing, when a binding fails. The answer takes no step of its own.
+    """
     plan = draft.plan(frame)
-    patch = build_patch(plan, step.resume, payload, draft.state(frame), label=f"interrupt resume for {step.id!r}")
+    answer: dict[str, Json] = copy_json(payload)
+    patch = build_patch(plan, step.resume, answer, draft.state(frame), label=f"interrupt resume for {step.id!r}")
     to = destination(draft, plan, frame, outcome)
     changes = draft.write(frame, patch)
     draft.trace(
@@ -127,11 +135,11 @@ def take_answer(
         trace_entry(
             frame,
             "interrupt",
-            resolved_input=copy_json(payload),
+            resolved_input=answer,
             outcome=outcome,
             next_node_id=to.node_id,
-            output=copy_json(payload),
+            output=answer,
             changes=changes,
         ),
     )
-    return move(draft, frame, to, outcome)
+    return to

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pydantic import ValidationError
+
 from wf_core.errors import WorkflowExecutionError
 from wf_core.expressions import copy_json, resolve_bindings
 from wf_core.models.results import NodeResult
@@ -147,7 +149,15 @@ def coerce_node_result(raw: Any) -> NodeResult:
     if isinstance(raw, Mapping):
         table: dict[str, Any] = dict(raw)  # pyright: ignore[reportUnknownArgumentType]
         if "outcome" in table and "output" in table:
-            return NodeResult.model_validate(table)
+            try:
+                return NodeResult.model_validate(table)
+            except ValidationError as error:
+                faults = "; ".join(f"{'.'.join(map(str, f['loc']))}: {f['msg']}" for f in error.errors())
+                raise WorkflowExecutionError(
+                    f"a handler returned a malformed envelope: {faults}",
+                    code="result_not_supported",
+                    hint="outcome is a text and output an object; to return both as data, name the outcome too",
+                ) from error
         return NodeResult(outcome="ok", output=table)
     raise WorkflowExecutionError(
         f"a handler returned {type(raw).__name__}",

@@ -2,7 +2,7 @@
 -- ARGV 5 frame key, 6 revision of the message, 7 token, 8 owner, 9 lease (ms), 10 whether the input is wanted,
 --      11 number of state fields wanted ('*' is one that means all), 12.. their names
 -- answers granted <purpose> <step> <attempt> <losses> <denied> <revision> <slice>
---       | gone | over | stale | paused | held | admitted
+--       | gone | over | stale | paused | held | admitted | damaged <record>
 -- Run again: the token is current, so the slice is answered again.
 if gone() then return answer({'gone'}) end
 local key, token = ARGV[5], ARGV[7]
@@ -19,6 +19,7 @@ if paused() or under_hold(head[CHAIN], held_act(head)) then
   return answer({head[PLACE]})
 end
 if head[PURPOSE] == 'admit' then
+  if not act_of(head[ACT]) then return answer({'damaged', ACTIVATIONS .. ' ' .. head[ACT]}) end
   leave(key, head)
   head[PLACE], head[PURPOSE], head[REV] = 'blocked', '', revision()
   save(key, head)
