@@ -284,9 +284,8 @@ def _read(paths: Iterator[GraphSourcePath] | list[GraphSourcePath]) -> Needs:
         if path.root == "input":
             reads_input = True
         elif path.root == "state":
-            names = path.parts[:1]
-            state.update(names)
-            whole = whole or not names
+            state.update(path.parts[:1])
+            whole = whole or not path.parts
     return Needs(frozenset(state), whole, reads_input)
 
 
@@ -297,7 +296,7 @@ def _written(bindings: list[OutputBinding], fields: Mapping[tuple[str, ...], Fie
         parts = binding.target.parts
         rule = fields.get(parts)
         if len(parts) > 1 or (rule is not None and rule.reducer.name != DEFAULT_REDUCER.name):
-            state.add(parts[0])
+            state.update(parts[:1])
     return Needs(frozenset(state))
 
 

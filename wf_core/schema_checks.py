@@ -162,7 +162,7 @@ def _items(schema: Any) -> Predicate | None:
         return None
     if item is _anything:
         return lambda value: type(value) is list
-    return lambda value: type(value) is list and all(map(item, value))
+    return lambda value: type(value) is list and all(map(item, cast("list[Any]", value)))
 
 
 def _any_of(schemas: Any) -> Predicate | None:
@@ -171,7 +171,8 @@ def _any_of(schemas: Any) -> Predicate | None:
 
 
 def _one_of_texts(values: Any) -> Predicate | None:
-    texts = frozenset(value for value in cast("Sequence[Any]", values) if isinstance(value, str))
+    given = cast("list[object]", values)
+    texts: frozenset[str] = frozenset(value for value in given if isinstance(value, str))
     return lambda value: type(value) is str and value in texts
 
 

@@ -82,7 +82,8 @@ def configure(app: Celery, settings: Settings) -> None:
     for name, value in CHOSEN.items():
         if name not in explicit:
             conf[name] = value
-    queues = list(conf.task_queues or [])
+    # Celery makes its default queue only where an application lists none; ours may not take it away.
+    queues = list(conf.task_queues or [Queue(conf.task_default_queue, routing_key=conf.task_default_queue)])
     if not any(queue.name == settings.queue for queue in queues):
         queues.append(Queue(settings.queue, Exchange(settings.queue, type="direct"), routing_key=settings.queue))
     conf.task_queues = queues

@@ -42,7 +42,9 @@ class Driver:
         assert isinstance(claim, Claim), claim
         return claim
 
-    def transition(self, claim: Claim, outcome: str = "ok", *, error: Exception | None = None, left: int | None = None) -> Transition:
+    def transition(
+        self, claim: Claim, outcome: str = "ok", *, error: Exception | None = None, left: int | None = None
+    ) -> Transition:
         """What the kernel makes of a claim whose handler ends so."""
         program = self.store.program(self.digest)
         walk = Walk(max_steps=claim.view.max_steps, steps_left=left)
@@ -124,12 +126,20 @@ class Driver:
 
 
 def start(
-    case: StoreCase, workflow: Workflow, workflow_input: dict[str, Any] | None = None, *, run_id: str = "run", max_steps: int = 10_000, **more: Any
+    case: StoreCase,
+    workflow: Workflow,
+    workflow_input: dict[str, Any] | None = None,
+    *,
+    run_id: str = "run",
+    max_steps: int = 10_000,
+    **more: Any,
 ) -> Driver:
     """A new run."""
     store = case.new_store(**more) if more else case.store
     digest = store.publish(workflow).digest
-    created = store.create(store.new_run(run_id, digest, {"value": "x"} if workflow_input is None else workflow_input, max_steps=max_steps))
+    created = store.create(
+        store.new_run(run_id, digest, {"value": "x"} if workflow_input is None else workflow_input, max_steps=max_steps)
+    )
     assert created.created
     return Driver(case, store, created.incarnation, digest, created.ready)
 

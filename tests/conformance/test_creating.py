@@ -32,7 +32,9 @@ def test_creating_again_under_the_same_incarnation_gives_the_same_answer(case: S
 
 
 @pytest.mark.parametrize("policies", [{}, {"closed_policy": "allow"}])
-def test_an_id_in_use_by_an_open_run_is_refused_with_the_run_that_uses_it(case: StoreCase, policies: dict[str, Any]) -> None:
+def test_an_id_in_use_by_an_open_run_is_refused_with_the_run_that_uses_it(
+    case: StoreCase, policies: dict[str, Any]
+) -> None:
     run = start(case, line())
     before = case.contents()
 
@@ -53,7 +55,9 @@ def test_an_id_in_use_by_an_open_run_is_refused_with_the_run_that_uses_it(case: 
         ("cancelled", "allow_after_failure", True),
     ],
 )
-def test_the_policy_decides_whether_a_closed_id_is_used_again(case: StoreCase, ending: str, policy: str, allowed: bool) -> None:
+def test_the_policy_decides_whether_a_closed_id_is_used_again(
+    case: StoreCase, ending: str, policy: str, allowed: bool
+) -> None:
     run = start(case, line())
     if ending == "completed":
         run.drain()

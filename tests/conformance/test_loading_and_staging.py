@@ -12,7 +12,9 @@ from tests.support.stores import StoreCase
 from wf_worker.store.protocol import Claim, CommitStatus
 
 
-def stage(case: StoreCase, claim: Claim, kind: str, name: str, offset: int, *pieces: bytes, token: str | None = None) -> tuple[str, int | None]:
+def stage(
+    case: StoreCase, claim: Claim, kind: str, name: str, offset: int, *pieces: bytes, token: str | None = None
+) -> tuple[str, int | None]:
     reply = case.records.call(
         "stage", claim.incarnation, "stage", claim.frame, token or claim.token, kind, name, offset, len(pieces), *pieces
     )
@@ -123,7 +125,9 @@ def test_the_first_piece_empties_what_an_earlier_claimer_left(case: StoreCase) -
 
 
 @pytest.mark.parametrize("kind", ["value", "items"])
-def test_a_first_piece_that_arrives_once_more_after_the_others_takes_nothing_away(case: StoreCase, run: Driver, kind: str) -> None:
+def test_a_first_piece_that_arrives_once_more_after_the_others_takes_nothing_away(
+    case: StoreCase, run: Driver, kind: str
+) -> None:
     claim = run.claim(run.ready[0])
     stage(case, claim, kind, "v", 0, b"a")
     stage(case, claim, kind, "v", 1, b"b")

@@ -12,7 +12,10 @@ _WORK: dict[str, Any] = {
     "output_schema": {"type": "object", "properties": {"value": {}}},
     "outcomes": ["ok", "ask"],
 }
-_ITEMS = {"type": "array", "items": {"type": "object", "properties": {"name": {}, "orders": {"type": "array", "items": {}}}}}
+_ITEMS = {
+    "type": "array",
+    "items": {"type": "object", "properties": {"name": {}, "orders": {"type": "array", "items": {}}}},
+}
 
 
 def _document(name: str, start: str, nodes: list[dict[str, Any]], edges: list[tuple[str, str, str]]) -> Workflow:
@@ -36,7 +39,13 @@ def _document(name: str, start: str, nodes: list[dict[str, Any]], edges: list[tu
 
 def _node(step_id: str, target: str = "state.values", reads: str | None = None) -> dict[str, Any]:
     inputs = [] if reads is None else [{"target": "value", "path": reads}]
-    return {"id": step_id, "type": "node", "node": "work", "input": inputs, "output": [{"source": "value", "target": target}]}
+    return {
+        "id": step_id,
+        "type": "node",
+        "node": "work",
+        "input": inputs,
+        "output": [{"source": "value", "target": target}],
+    }
 
 
 def _each(step_id: str, over: str, *, active: int, outstanding: int, interrupt: str, **more: Any) -> dict[str, Any]:
@@ -76,8 +85,13 @@ def line() -> Workflow:
     )
 
 
-def each(*, active: int = 2, outstanding: int = 8, interrupt: str = "quiesce", **more: Any) -> Workflow:
-    """``each`` item is worked on, and asked about where ``work`` says so; then ``after``."""
+def each(
+    *, active: int = 2, outstanding: int = 8, interrupt: str = "quiesce", follow_up: bool = False, **more: Any
+) -> Workflow:
+    """``each`` item is worked on, and asked about where ``work`` says so; then ``after``.
+
+    With ``follow_up`` an answered item has one more step before it arrives.
+    """
     return _document(
         "each",
         "each",
@@ -86,12 +100,14 @@ def each(*, active: int = 2, outstanding: int = 8, interrupt: str = "quiesce", *
             _node("work", reads="context.foreach.each.item"),
             _node("after", "state.last"),
             _ASK,
+            *([_node("follow_up")] if follow_up else []),
         ],
         [
             ("each", "loop", "work"),
             ("work", "ok", "each"),
             ("work", "ask", "ask"),
-            ("ask", "submitted", "each"),
+            ("ask", "submitted", "follow_up" if follow_up else "each"),
+            *([("follow_up", "ok", "each"), ("follow_up", "ask", "each")] if follow_up else []),
             ("each", "done", "after"),
             *([("each", "completed_with_errors", "after")] if more else []),
             ("after", "ok", "__end__"),
@@ -115,7 +131,13 @@ def nested(
         "outer",
         [
             _each("outer", "input.items", active=active, outstanding=outstanding, interrupt=outer),
-            _each("inner", "context.foreach.outer.item.orders", active=inner_active, outstanding=inner_outstanding, interrupt=inner),
+            _each(
+                "inner",
+                "context.foreach.outer.item.orders",
+                active=inner_active,
+                outstanding=inner_outstanding,
+                interrupt=inner,
+            ),
             _node("work", reads="context.foreach.inner.item"),
             _ASK,
         ],

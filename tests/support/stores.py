@@ -64,18 +64,29 @@ Sent = tuple[str, str, str, tuple[str | bytes | int, ...]]
 
 
 class AuditedRecords:
-    """Records that audit the run after every call. ``before`` is called ahead of each; ``sent`` keeps what was called."""
+    """Records that audit the run after every call.
+
+    ``before`` is called ahead of each call and ``after`` behind it; ``sent`` keeps what was called.
+    """
 
     def __init__(self, records: Any) -> None:
         self.inner = records
         self.auditing = True
         self.before: Callable[[], None] = lambda: None
+        self.after: Callable[[Sent], None] = lambda _sent: None
         self.sent: list[Sent] = []
 
     def call(self, script: str, incarnation: str, call_id: str, *args: str | bytes | int) -> list[Any]:
         """The call's answer, once the run has been found whole."""
         self.before()
-        self.sent.append((script, incarnation, call_id, args))
+        sent = (script, incarnation, call_id, args)
+        self.sent.append(sent)
+        reply = self._audited(sent)
+        self.after(sent)
+        return reply
+
+    def _audited(self, sent: Sent) -> list[Any]:
+        script, incarnation, call_id, args = sent
         reply = self.inner.call(script, incarnation, call_id, *args)
         if self.auditing:
             found = audit_run(self.inner, incarnation)
@@ -84,8 +95,7 @@ class AuditedRecords:
 
     def again(self, sent: Sent) -> list[Any]:
         """The very same call once more, as a client does that has lost the answer."""
-        script, incarnation, call_id, args = sent
-        return self.call(script, incarnation, call_id, *args)
+        return self._audited(sent)
 
     def last(self, script: str) -> Sent:
         """The latest call of a script."""

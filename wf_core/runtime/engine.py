@@ -342,6 +342,20 @@ class _Engine:
             self._finish(prepared, n, answer)
         return self._moving()
 
+    def _select(self) -> ExecutionFrame | None:
+        run = self.run
+        if run.status in (RunStatus.INTERRUPTED, RunStatus.COMPLETED, RunStatus.FAILED):
+            return None
+        run.status = RunStatus.RUNNING
+        frame = local.select_next_frame(run)
+        if frame is None:
+            run.status = local.resolve_no_ready_frames(run)
+            if run.status is RunStatus.FAILED and run.error is None:
+                run.error = "a frame failed"
+            return None
+        self._plan(frame).step(frame.node_id)
+        return frame
+
     def _moving(self) -> bool:
         return self.run.status is RunStatus.RUNNING
 
@@ -375,9 +389,8 @@ class _Engine:
         if isinstance(step, NodeUse):
             try:
                 handler = self._handler(step)
-                return _Prepared(
-                    frame.id, kernel.prepare(self.program, self.view, frame.id, platform=self.platform), handler
-                )
+                call = kernel.prepare(self.program, self.view, frame.id, platform=self.platform)
+                return _Prepared(frame.id, call, handler)
             except Exception as error:  # the step's failure, which takes its turn among the answers of a batch
                 return _Prepared(frame.id, error, None)
         if isinstance(step, ForeachNode) and step.mode == "concurrent":

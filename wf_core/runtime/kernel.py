@@ -112,7 +112,7 @@ def purpose_at(step: Step) -> Purpose:
 
 
 def prepare(program: Program, view: RunSlice, frame_id: str, *, platform: object = None) -> NodeCall:
-    """The handler call of the step at which the frame stands. What it raises is the step's failure, for :func:`fail`."""
+    """The handler call of the step at which the frame stands. What it raises is that step's failure: :func:`fail`."""
     draft = Draft(program, view, frame_id)
     frame = _frame(draft, frame_id)
     step = stands_at(draft, frame)

@@ -81,6 +81,11 @@ class _Run:
         return self.header.get("failing", "") != ""
 
     @property
+    def paused(self) -> bool:
+        """Whether the run is paused: going on begins a release, whatever is held or paused until then."""
+        return self.header.get("paused") == "1"
+
+    @property
     def releasing(self) -> bool:
         return self.header.get("release", "") != ""
 
@@ -130,9 +135,9 @@ class _Audit:
             yield f"frame {key} is {head.place} without a purpose"
         if head.place in DUE and self.children[key] and head.purpose != "admit":
             yield f"frame {key} is due for {head.purpose} while {self.children[key]} of its children live"
-        if head.place == "held" and not run.releasing and not self._under_hold(head):
+        if head.place == "held" and not (run.releasing or run.paused or self._under_hold(head)):
             yield f"frame {key} is held and nothing holds it"
-        if head.place == "paused" and not run.releasing and run.header.get("paused") != "1":
+        if head.place == "paused" and not (run.releasing or run.paused):
             yield f"frame {key} is paused and the run is not"
         if head.place == "blocked" and not self.children[key]:
             yield f"frame {key} is blocked on nothing"
@@ -169,6 +174,9 @@ class _Audit:
         if controller is None:
             yield f"activation {key} has no controller"
             return
+        own = f"{key}.{act.policy}"
+        if act.chain != (f"{controller.chain},{own}" if controller.chain else own):
+            yield f"the items of {key} have the chain {act.chain!r}, its controller has {controller.chain!r}"
         if controller.activation != key:
             yield f"activation {key} is not the one its controller {act.controller} is at"
         if not 0 <= act.results <= act.next_index <= act.items:

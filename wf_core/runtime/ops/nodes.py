@@ -158,7 +158,8 @@ def coerce_node_result(raw: Any) -> NodeResult:
                     code="result_not_supported",
                     hint="outcome is a text and output an object; to return both as data, name the outcome too",
                 ) from error
-        return NodeResult(outcome="ok", output=table)
+        # Not validated here: whether it is JSON is asked of the whole answer, by name and place, where it is kept.
+        return NodeResult.model_construct(outcome="ok", output=table, meta={})
     raise WorkflowExecutionError(
         f"a handler returned {type(raw).__name__}",
         code="result_not_supported",

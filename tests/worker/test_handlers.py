@@ -1,0 +1,99 @@
+"""User code is called by registered name, and its answer is kept only when it is exactly JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from wf_core.authoring import NodeReturn, node, outcome
+from wf_core.errors import WfError
+from wf_core.run_state import RuntimeContext
+from wf_worker.handlers import HandlerRegistry, build_handlers
+
+CONTEXT = RuntimeContext(current_node_id="step")
+
+
+class Word(BaseModel):
+    word: str
+
+
+@node(outcomes=["long", "short"])
+def judge(payload: Word) -> NodeReturn[Word]:
+    return outcome("long" if len(payload.word) > 3 else "short", Word(word=payload.word.upper()))
+
+
+@node
+async def shout(payload: Word) -> Word:
+    return Word(word=payload.word + "!")
+
+
+def registry_with(answer: Any) -> HandlerRegistry:
+    registry = HandlerRegistry(payload_bytes=1000)
+    registry.add_handler("it", lambda payload, ctx: answer)
+    return registry
+
+
+def test_a_typed_capability_gives_its_outcome_and_its_output_as_plain_json() -> None:
+    result = build_handlers([judge]).call("judge", {"word": "hello"}, CONTEXT)
+
+    assert (result.outcome, result.output) == ("long", {"word": "HELLO"})
+
+
+def test_an_async_capability_runs_on_the_event_loop_of_the_process() -> None:
+    registry = build_handlers([shout])
+
+    assert [registry.call("shout", {"word": word}, CONTEXT).output for word in ("a", "b")] == [
+        {"word": "a!"},
+        {"word": "b!"},
+    ]
+
+
+def test_an_unregistered_name_is_not_served() -> None:
+    assert not build_handlers([judge]).serves("os.system")
+
+
+def test_two_handlers_of_one_name_are_refused() -> None:
+    with pytest.raises(WfError, match="two handlers"):
+        build_handlers([judge, judge])
+
+
+@pytest.mark.parametrize(
+    ("answer", "place"),
+    [
+        ({"scores": [0.5, float("nan")]}, r"scores\[1\]"),
+        ({"max": float("inf")}, "max"),
+        ({"tags": {"a"}}, "tags: set"),
+        ({"pair": (1, 2)}, "pair: tuple"),
+        ({"raw": b"x"}, "raw: bytes"),
+        ({1: "x"}, "key 1"),
+        ({"deep": {"text": "\ud800"}}, "deep.text: text holds a lone surrogate"),
+    ],
+)
+def test_an_answer_that_is_not_json_is_refused_with_the_place_in_it(answer: Any, place: str) -> None:
+    with pytest.raises(WfError, match=place) as refused:
+        registry_with(answer).call("it", {}, CONTEXT)
+
+    assert refused.value.code == "result_not_json"
+
+
+def test_an_answer_larger_than_the_limit_is_refused() -> None:
+    with pytest.raises(WfError) as refused:
+        registry_with({"text": "x" * 1001}).call("it", {}, CONTEXT)
+
+    assert refused.value.code == "payload_too_large"
+
+
+@pytest.mark.parametrize("answer", [None, 3, "text", ["list"]])
+def test_an_answer_of_another_kind_is_refused(answer: Any) -> None:
+    with pytest.raises(WfError) as refused:
+        registry_with(answer).call("it", {}, CONTEXT)
+
+    assert refused.value.code == "result_not_supported"
+
+
+def test_large_integers_keep_their_digits() -> None:
+    answer = {"id": 15947634569000323, "huge": 2**200, "one": 3.0, "empty": [], "none": {}}
+
+    assert registry_with(answer).call("it", {}, CONTEXT).output == answer

@@ -1,0 +1,153 @@
+"""Lost work is found, an honest backlog is left alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import pytest
+
+from tests.support import jobs
+from wf_worker.handlers import build_handlers
+from wf_worker.leases import LeaseKeeper
+from wf_worker.step_runner import StepEnd, StepRunner
+from wf_worker.store.keys import Keys
+from wf_worker.store.memory import MemoryRecords
+from wf_worker.store.protocol import Claim, Ready, UnclaimedFrame
+from wf_worker.store.runs import RunStore
+from wf_worker.sweeper import BACKSTOP_MS, FIRST_LOOK_MS, LATER_BY_MS, Receipts, Sweeper, judge
+
+
+@dataclass
+class Queue:
+    """A broker that can lose what it is given."""
+
+    sent: list[Ready] = field(default_factory=list[Ready])
+
+    def publish(self, ready: Iterable[Ready]) -> None:
+        self.sent.extend(ready)
+
+    def queue_is_empty(self) -> bool:
+        return not self.sent
+
+
+class World:
+    """A store in memory with its own clock, one worker and one sweeper."""
+
+    def __init__(self) -> None:
+        self.now_ms = 1_700_000_000_000
+        keys = Keys()
+        self.store = RunStore(MemoryRecords(keys, clock=lambda: self.now_ms), keys, lease_ms=30_000)
+        self.queue = Queue()
+        self.receipts = Receipts()
+        self.sweeper = Sweeper(self.store, self.queue, self.receipts)  # type: ignore[arg-type]
+        handlers = build_handlers(jobs.NODES)
+        self.runner = StepRunner(self.store, handlers, self.queue, LeaseKeeper(self.store), "worker")  # type: ignore[arg-type]
+
+    def start(self, numbers: list[int]) -> str:
+        published = self.store.publish(jobs.squares().compile())
+        new = self.store.new_run("run", published.digest, {"numbers": numbers}, max_steps=1_000)
+        # A store whose clock is not ours refuses a submit that seems late, once; then it knows the difference.
+        created = self.store.create(new)
+        self.queue.publish(created.ready)
+        return created.incarnation
+
+    def drain(self) -> None:
+        while self.queue.sent:
+            self.runner.run(self.queue.sent.pop(0))
+
+    def status(self, incarnation: str) -> str:
+        record = self.store.inspect(incarnation)
+        assert record is not None
+        return record.status
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_a_message_that_was_lost_is_sent_again_after_the_first_look(world: World) -> None:
+    run = world.start([1, 2])
+    world.queue.sent.clear()
+
+    world.sweeper.sweep()
+    assert world.queue.sent == []
+    world.now_ms += FIRST_LOOK_MS + 1
+    world.sweeper.sweep()
+    world.drain()
+
+    assert world.status(run) == "completed"
+
+
+def test_a_run_finishes_although_every_message_is_lost_once(world: World) -> None:
+    run = world.start([1, 2, 3])
+    for _ in range(100):
+        world.queue.sent.clear()
+        world.now_ms += 11_000
+        world.sweeper.sweep()
+        if world.queue.sent:
+            world.runner.run(world.queue.sent.pop(0))
+        if world.status(run) == "completed":
+            break
+
+    record = world.store.inspect(run)
+    assert record is not None
+    assert record.output == {"lines": ["1", "2", "3"], "total": 14}
+
+
+def test_the_frame_of_a_dead_worker_is_taken_up_when_its_lease_is_over(world: World) -> None:
+    run = world.start([5])
+    world.runner.run(world.queue.sent.pop(0))
+    world.runner.run(world.queue.sent.pop(0)) if len(world.queue.sent) > 1 else None
+    claim = world.store.claim(world.queue.sent.pop(0), owner="dead")
+    assert isinstance(claim, Claim)
+
+    world.now_ms += 29_000
+    assert world.sweeper.sweep().recovered == 0
+    world.now_ms += 12_000
+    assert world.sweeper.sweep().recovered == 1
+    world.drain()
+
+    assert world.status(run) == "completed"
+    assert world.store.renew(claim) == "stale"
+
+
+def test_a_claim_from_before_the_recovery_cannot_commit(world: World) -> None:
+    world.start([5])
+    world.runner.run(world.queue.sent.pop(0))
+    message = world.queue.sent.pop(0)
+    frozen = world.store.claim(message, owner="frozen")
+    assert isinstance(frozen, Claim)
+    world.now_ms += 60_000
+    world.sweeper.sweep()
+
+    assert world.runner.run(message) is StepEnd.REFUSED
+
+
+def unclaimed(age_ms: int, looks: int, now_ms: int = 10**12) -> UnclaimedFrame:
+    return UnclaimedFrame("f", "0", now_ms - age_ms, looks, 0)
+
+
+def test_an_empty_queue_says_that_the_message_is_lost() -> None:
+    assert judge(unclaimed(5_000, 0), 10**12, queue_empty=True, newest_received_ms=0) == (True, FIRST_LOOK_MS)
+
+
+def test_a_message_received_that_was_sent_clearly_later_says_the_same() -> None:
+    frame = unclaimed(20_000, 0)
+
+    assert judge(frame, 10**12, queue_empty=False, newest_received_ms=frame.since_ms + LATER_BY_MS)[0]
+    assert not judge(frame, 10**12, queue_empty=False, newest_received_ms=frame.since_ms + LATER_BY_MS - 1)[0]
+
+
+def test_a_backlog_is_looked_at_in_growing_intervals_and_never_amplified() -> None:
+    frame_age, sent, looks = 0, 0, []
+    while frame_age < 2 * BACKSTOP_MS - 1:
+        send, look_ms = judge(unclaimed(frame_age, len(looks)), 10**12, queue_empty=False, newest_received_ms=0)
+        sent += send
+        looks.append(look_ms)
+        frame_age += look_ms
+
+    assert sent <= 1
+    assert looks[:4] == [5_000, 5_000, 10_000, 20_000]
+    assert max(looks[:-1]) <= 600_000
