@@ -71,6 +71,9 @@ class Dispatcher:
             ignore_result=True,
             retry=True,
             retry_policy={"max_retries": 2, "interval_start": 0, "interval_step": 0.1},
+            # Given, since Celery would spend more time on describing the arguments than on the rest of the message.
+            argsrepr="()",
+            kwargsrepr=f"run={frame.incarnation} frame={frame.frame}",
             shadow=f"wf:{frame.label or frame.node}",
             headers={STORE_HEADER: self._store_id, SENT_HEADER: int(time.time() * 1000)},
         )

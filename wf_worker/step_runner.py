@@ -74,9 +74,10 @@ class StepRunner:
             self._dispatch(claim.ready)
             return StepEnd.COMMITTED if claim.reason is Refused.ADMITTED else StepEnd.REFUSED
         with self.leases.keep(claim) as held:
-            return self._execute(claim, held)
+            return self.execute(claim, held)
 
-    def _execute(self, claim: Claim, held: HeldClaim) -> StepEnd:
+    def execute(self, claim: Claim, held: HeldClaim) -> StepEnd:
+        """Steps 2 to 6 of a frame that is ours."""
         program = self.store.program(claim.view.digest)
         try:
             rule = self._rule(program, claim, held)

@@ -25,6 +25,7 @@ FIRST_LOOK_MS: Final = 5_000
 LAST_LOOK_MS: Final = 600_000
 BACKSTOP_MS: Final = 3_600_000
 """A message is sent again without evidence of its loss only when its frame is this old, and then twice as old."""
+LAST_BACKSTOP_MS: Final = 24 * BACKSTOP_MS
 LATER_BY_MS: Final = 5_000
 """A message sent this much later and received already says that an earlier one is lost or stuck."""
 
@@ -102,16 +103,15 @@ class Sweeper:
             # Asked after the frames were read: a message that arrived in between leaves the queue not empty.
             empty = self.dispatcher.queue_is_empty()
             for frame in due.unclaimed:
-                self._look(due.incarnation, frame, empty, report)
+                self._look(due, frame, empty, report)
 
-    def _look(self, incarnation: str, frame: UnclaimedFrame, empty: bool, report: SweepReport) -> None:
-        send, look_ms = judge(
-            frame, int(time.time() * 1000), queue_empty=empty, newest_received_ms=self.receipts.newest_sent_ms
-        )
-        word, ready = self.store.republish(incarnation, frame.frame, frame.score, look_ms=look_ms, send=send)
+    def _look(self, due: DueRun, frame: UnclaimedFrame, empty: bool, report: SweepReport) -> None:
+        newest = self.receipts.newest_sent_ms
+        send, look_ms = judge(frame, due.now_ms, queue_empty=empty, newest_received_ms=newest)
+        word, ready = self.store.republish(due.incarnation, frame.frame, frame.score, look_ms=look_ms, send=send)
         if word == "sent":
             report.republished += 1
-            log.info("sent a message again run=%s frame=%s", incarnation, frame.frame)
+            log.info("sent a message again run=%s frame=%s", due.incarnation, frame.frame)
         elif word == "later":
             report.put_off += 1
         self._publish(ready)
@@ -158,5 +158,5 @@ def judge(frame: UnclaimedFrame, now_ms: int, *, queue_empty: bool, newest_recei
     if queue_empty or newest_received_ms >= frame.since_ms + LATER_BY_MS:
         return True, min(LAST_LOOK_MS, FIRST_LOOK_MS * 2 ** min(frame.looks, 7))
     if age_ms >= BACKSTOP_MS:
-        return True, age_ms
+        return True, min(age_ms, LAST_BACKSTOP_MS)
     return False, max(FIRST_LOOK_MS, min(LAST_LOOK_MS, age_ms))

@@ -79,32 +79,40 @@ class Api:
         assert response.status_code == 200, response.text
         return response.json()
 
-    def contents(self) -> dict[bytes, bytes]:
+    def contents(self) -> dict[Any, bytes]:
         """Everything that the store holds, to be compared before and after."""
         with self.valkey.client() as client:
-            return {key: client.dump(key) for key in sorted(client.keys("*"))}
+            return {key: client.dump(key) or b"" for key in sorted(client.keys("*"))}
 
 
-@pytest.fixture
-def settings(valkey: EmbeddedValkey) -> Settings:
-    return Settings(store_url=valkey.url, input_bytes=200_000, payload_bytes=50_000, shards=4)
+@pytest.fixture(scope="session")
+def settings(valkey_server: EmbeddedValkey) -> Settings:
+    return Settings(store_url=valkey_server.url, input_bytes=200_000, payload_bytes=50_000, shards=4)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def store(settings: Settings) -> Iterator[RunStore]:
     store = open_store(settings)
     yield store
     store.records.close()
 
 
-@pytest.fixture
-def api(store: RunStore, settings: Settings, valkey: EmbeddedValkey) -> Iterator[Api]:
+@pytest.fixture(scope="session")
+def server(store: RunStore, settings: Settings, valkey_server: EmbeddedValkey) -> Iterator[Api]:
+    """One server for all tests: it keeps nothing of its own."""
     worker = InlineWorker(store, HANDLERS)
     with (
         served(create_app(store, worker.publish, settings)) as url,
         httpx.Client(base_url=url, timeout=30) as http,
     ):
-        yield Api(url, http, store, worker, valkey)
+        yield Api(url, http, store, worker, valkey_server)
+
+
+@pytest.fixture
+def api(server: Api, valkey: EmbeddedValkey) -> Api:
+    """The server over an empty store, with nothing due."""
+    server.worker.forget()
+    return server
 
 
 @pytest.fixture

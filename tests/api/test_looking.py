@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
@@ -123,6 +125,18 @@ def test_a_version_is_bound_to_its_document(api: Api) -> None:
     assert api.get("/v1/workflows/double").json() == before
 
 
+def test_simultaneous_publishers_get_a_version_each(api: Api) -> None:
+    documents = [{**DOUBLE, "outcomes": ["ok", f"other{i}"]} for i in range(12)]
+
+    with ThreadPoolExecutor(12) as pool:
+        answers = list(
+            pool.map(lambda d: httpx.post(api.url + "/v1/workflows", json={"workflow": d}, timeout=30), documents)
+        )
+
+    assert [answer.status_code for answer in answers] == [201] * 12
+    assert sorted(int(answer.json()["version"]) for answer in answers) == list(range(1, 13))
+
+
 def test_workflows_are_found_by_name_version_and_digest(api: Api) -> None:
     published = api.publish(DOUBLE)
     newer = api.publish({**DOUBLE, "outcomes": ["ok", "other"]})
@@ -163,7 +177,7 @@ def test_the_description_of_the_api_names_every_body_and_answer(api: Api) -> Non
     assert start["requestBody"]["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/StartRun"}
     known = set(document["components"]["schemas"])
     assert {"StartRun", "ResumeRun", "RunView", "ErrorView", "InterruptView"} <= known
-    assert {ref for ref in _refs(document)} <= {f"#/components/schemas/{name}" for name in known}
+    assert set(_refs(document)) <= {f"#/components/schemas/{name}" for name in known}
 
 
 def _refs(value: object) -> Iterator[str]:
@@ -198,6 +212,18 @@ def test_a_server_without_its_store_is_alive_but_not_ready(storeless: str) -> No
     assert httpx.get(storeless + "/healthz").status_code == 200
     assert (ready.status_code, ready.json()["error"]["code"]) == (503, "store_unavailable")
     assert int(ready.headers["retry-after"]) > 0
+
+
+def test_a_store_that_accepts_and_never_answers_makes_the_server_unready_in_time() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        settings = Settings(store_url=f"redis://127.0.0.1:{silent.getsockname()[1]}/0")
+        store = open_store(settings)
+        with served(create_app(store, lambda _: None, settings)) as url:
+            response = httpx.get(url + "/readyz", timeout=8)
+            assert httpx.get(url + "/healthz").status_code == 200
+            silent.close()
+
+    assert response.status_code == 503
 
 
 @pytest.mark.parametrize("path", ["/v1/runs", "/v1/runs/r", "/v1/workflows"])

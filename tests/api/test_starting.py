@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.api.conftest import Api
+from tests.api.conftest import Api, served
 from tests.api.workflows import APPROVAL, DOUBLE
 from wf_api.http import create_app
 from wf_api.services import RunService, StartRequest
@@ -17,8 +18,6 @@ from wf_worker.errors import StoreUnavailable
 from wf_worker.settings import Settings
 from wf_worker.store.protocol import Created, NewRun
 from wf_worker.store.runs import RunStore
-
-from .conftest import served
 
 
 def test_a_started_run_is_pending_until_a_worker_takes_it(api: Api) -> None:
@@ -58,8 +57,9 @@ def test_waiting_requests_do_not_delay_others(api: Api) -> None:
     body = {"workflow": "double", "input": {"n": 1}, "wait_seconds": 60}
     with ThreadPoolExecutor(60) as pool:
         waiting = [pool.submit(api.post, "/v1/runs", body) for _ in range(60)]
+        deadline = time.monotonic() + 30
         while api.get("/v1/runs", limit=1).json()["total"] < 60:
-            pass
+            assert time.monotonic() < deadline
         assert api.get("/readyz").status_code == 200
 
         with api.worker.serving():
@@ -212,7 +212,7 @@ def test_a_key_reserved_by_a_process_that_died_leads_to_the_run_it_was_reserved_
     assert api.run(first["run_id"])["status"] == "completed"
 
 
-def test_a_run_is_accepted_though_its_messages_cannot_be_sent(store: RunStore, settings: Settings) -> None:
+def test_a_run_is_accepted_though_its_messages_cannot_be_sent(api: Api, store: RunStore, settings: Settings) -> None:
     def broken(_: object) -> None:
         raise StoreUnavailable("no broker", code="broker_unavailable")
 

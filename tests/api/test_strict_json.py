@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from wf_api.strict_json import MAX_DIGITS, MAX_NESTING, JsonRefused, decode, encode
 
@@ -105,3 +107,31 @@ def test_a_text_above_the_limit_is_refused_by_its_size() -> None:
         decode(b'"123456789"', most_bytes=10)
 
     assert refused.value.code == "body_too_large"
+
+
+JSON_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**60), 10**60)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+
+
+@given(JSON_VALUES, st.booleans())
+def test_any_value_comes_back_as_it_was(value: object, escaped: bool) -> None:
+    again = decode(json.dumps(value, ensure_ascii=escaped).encode())
+
+    assert repr(again) == repr(value)
+    assert repr(decode(encode(again))) == repr(value)
+
+
+@given(st.binary(max_size=60) | st.text('{}[]",:\\u0d8eE+-.1NaInfinity ', max_size=30).map(str.encode))
+def test_any_bytes_are_either_a_value_or_refused(data: bytes) -> None:
+    try:
+        value = decode(data)
+    except JsonRefused:
+        return
+    assert decode(encode(value)) == value

@@ -1,4 +1,4 @@
-"""Documents: links that lead somewhere, no paths of somebody's machine, settings and key names that are all described."""
+"""Documents: links lead somewhere, no path is of somebody's machine, every setting and script is described."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ import pytest
 from wf_worker.settings import Settings
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-SCRIPTS: Final = sorted(path.stem for path in (ROOT / "wf_worker" / "store" / "lua").glob("*.lua") if path.stem != "prelude")
+SCRIPTS: Final = sorted(
+    path.stem for path in (ROOT / "wf_worker" / "store" / "lua").glob("*.lua") if path.stem != "prelude"
+)
 LINK: Final = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)")
 FENCE: Final = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 HEADING: Final = re.compile(r"^#{1,6} +(.+?) *$", re.MULTILINE)
@@ -48,12 +50,20 @@ def broken_links(document: Path) -> Iterator[str]:
 def project_files() -> list[Path]:
     """What git tracks or would track; every file where there is no git."""
     listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, check=False
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        check=False,
     )
     if listed.returncode == 0:
         return [ROOT / name for name in listed.stdout.decode().split("\0") if name and (ROOT / name).is_file()]
-    hidden = {".venv", ".git", ".wf", "__pycache__"}
-    return [path for path in ROOT.rglob("*") if path.is_file() and not hidden.intersection(path.relative_to(ROOT).parts)]
+    return [path for path in ROOT.rglob("*") if path.is_file() and not made_by_tools(path.relative_to(ROOT).parts)]
+
+
+def made_by_tools(parts: tuple[str, ...]) -> bool:
+    """Environments, caches and builds, as .gitignore lists them."""
+    hidden = any(part.startswith(".") and part != ".ci" for part in parts[:-1])
+    return hidden or bool({"__pycache__", "build", "dist"}.intersection(parts[:-1]))
 
 
 def lines_of(path: Path) -> list[str]:
@@ -78,7 +88,9 @@ def test_no_file_names_a_path_of_a_developers_machine() -> None:
     assert found == []
 
 
-@pytest.mark.parametrize(("text", "is_one"), [("/{}/ada/wf", True), ("see /{}/x", True), ("a/{}/b", False), ("$X/{}/b", False)])
+@pytest.mark.parametrize(
+    ("text", "is_one"), [("/{}/ada/wf", True), ("see /{}/x", True), ("a/{}/b", False), ("$X/{}/b", False)]
+)
 def test_a_path_of_a_machine_is_told_from_other_paths(text: str, is_one: bool) -> None:
     assert bool(MACHINE_PATHS.search(text.format("home"))) is is_one
 

@@ -25,7 +25,10 @@ def texts_of(tree: ast.Module) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
             passed_over.update(id(part) for part in node.values)
-            yield node.lineno, "".join(part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)
+            yield (
+                node.lineno,
+                "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values),
+            )
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in passed_over:
             yield node.lineno, node.value
 
@@ -71,7 +74,9 @@ def test_the_check_knows_every_kind_of_key() -> None:
     assert [key for key in kinds if not KEY_PARTS.search(key)] == []
 
 
-@pytest.mark.parametrize("source", ['key = f"{shard}r:{incarnation}:h"', 'key = f"{prefix}:idem:{key}"', 'key = "{wf:07}:attn"'])
+@pytest.mark.parametrize(
+    "source", ['key = f"{shard}r:{incarnation}:h"', 'key = f"{prefix}:idem:{key}"', 'key = "{wf:07}:attn"']
+)
 def test_a_key_is_found_in_texts_and_in_parts_of_them(source: str) -> None:
     assert len(spelled_keys(ast.parse(source))) == 1
 

@@ -56,6 +56,11 @@ class InlineWorker:
                 return
             self._runner.run(message)
 
+    def forget(self) -> None:
+        """Loses every message."""
+        with self._dispatcher.messages.mutex:
+            self._dispatcher.messages.queue.clear()
+
     @contextmanager
     def serving(self) -> Iterator[None]:
         """Runs what becomes due in a thread while the block lasts."""

@@ -206,6 +206,8 @@ class RedisCase(StoreCase):
                 return self.client.smembers(key)
             case b"stream":
                 return self.client.xrange(key)
+            case b"list":
+                return self.client.lrange(key, 0, -1)
             case _:
                 return self.client.get(key)
 

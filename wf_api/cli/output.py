@@ -28,7 +28,7 @@ RUN_FAILED: Final = 4
 TIMED_OUT: Final = 5
 """A wait ran out of time."""
 
-_WIDE: Final = 160
+_WIDE: Final = 10_000
 """Columns where nobody looks at a screen: nothing is cut off before a pipe."""
 
 _COLOURS: Final = {
@@ -110,8 +110,10 @@ def print_json(value: Any) -> None:
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """A table; cells are texts, never markup."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, no_wrap=True)
+    for i, column in enumerate(columns):
+        # The first column is what other commands take: it is never cut off.
+        longest = max([len(column), *(len(str(row[0])) for row in rows)]) if i == 0 else None
+        table.add_column(column, min_width=longest, overflow="fold")
     for row in rows:
         table.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
     console().print(table)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from wf_api.cli import output
+from wf_api.cli.modules import ModuleError
 from wf_api.cli.options import LogLevel, Modules
 from wf_api.cli.served import load_all
 from wf_core.errors import WfError
@@ -58,6 +59,7 @@ def server(
             log_level=level.lower(),
             lifespan="off",
             server_header=False,
+            timeout_graceful_shutdown=10,  # requests that wait for a run would hold the process for a minute
         )
     finally:
         dispatcher.close()
@@ -113,6 +115,8 @@ def _settings_checked() -> Iterator[None]:
     """What an operator set wrongly is said in a line, not in a traceback."""
     try:
         yield
+    except ModuleError as error:
+        output.usage(error.message, error.hint)
     except WfError as error:
         output.complain(error.message, error.hint)
         raise typer.Exit(output.FAILED) from None

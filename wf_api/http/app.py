@@ -32,7 +32,7 @@ def create_app(store: RunStore, publish: Publish, settings: Settings) -> FastAPI
         redirect_slashes=False,
     )
     offload = Offload()
-    app.include_router(health_routes(store, Offload(threads=4)))
+    app.include_router(health_routes(store.records.ping, Offload(threads=4, abandon=True)))
     app.include_router(workflow_routes(WorkflowService(store), offload, settings.input_bytes))
     app.include_router(run_routes(RunService(store, publish, settings), offload, settings))
     install_error_handlers(app)

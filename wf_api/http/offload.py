@@ -25,15 +25,19 @@ T = TypeVar("T")
 class Offload:
     """Calls services in threads of their own, so that a slow store delays nobody else's health check."""
 
-    def __init__(self, threads: int = THREADS) -> None:
+    def __init__(self, threads: int = THREADS, *, abandon: bool = False) -> None:
+        """``abandon`` lets a caller that is cancelled go on at once; its thread ends when the call does."""
         self._threads = threads
+        self._abandon = abandon
         self._limiter: Any = None
 
     async def __call__(self, act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """The answer of a blocking call."""
         if self._limiter is None:  # it belongs to the event loop, which is not there yet when the app is made
             self._limiter = anyio.CapacityLimiter(self._threads)
-        return await anyio.to_thread.run_sync(partial(act, *args, **kwargs), limiter=self._limiter)
+        return await anyio.to_thread.run_sync(
+            partial(act, *args, **kwargs), limiter=self._limiter, abandon_on_cancel=self._abandon
+        )
 
     async def settled(self, request: Request, runs: RunService, run: RunView, seconds: float) -> RunView:
         """The run once it has ended or waits for somebody, or as it is when the time is over.

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from wf_api.services.runs import ClosedPolicy, OpenPolicy, StartRequest
 from wf_api.wire import MAX_PAGE, MAX_WAIT_SECONDS, RunStatus
+from wf_core.errors import WfError
 
 RUN_ID: Final = r"^[A-Za-z0-9][A-Za-z0-9_.:@-]{0,127}$"
 DIGEST: Final = r"^sha256:[0-9a-f]{64}$"
@@ -32,6 +33,12 @@ IdempotencyKey = Annotated[
     AfterValidator(_printable),
     Field(min_length=1, max_length=200, description="The same request under the same key is carried out once."),
 ]
+
+
+class FieldsClash(WfError, ValueError):
+    """Fields that are right one by one do not go together."""
+
+    default_code = "invalid_value"
 
 
 class _Request(BaseModel):
@@ -72,9 +79,9 @@ class StartRun(_Request):
     @model_validator(mode="after")
     def _one_workflow(self) -> Self:
         if (self.workflow is None) == (self.digest is None):
-            raise ValueError("name either a workflow or a digest")
+            raise FieldsClash("name either a workflow or a digest", hint="give exactly one of the two")
         if self.digest is not None and self.version is not None:
-            raise ValueError("a digest says which version: leave version out")
+            raise FieldsClash("a digest says which version", hint="leave version out")
         return self
 
     def as_request(self) -> StartRequest:

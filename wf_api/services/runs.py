@@ -158,7 +158,8 @@ class RunService:
     def _create(self, new: NewRun) -> Created:
         """Creates the run, or finds what its id is in use for and does what the request wants then."""
         closed_policy = new.closed_policy
-        for _ in range(_REPLACE_TRIES):
+        tries = 0
+        while True:
             created = self._store.create(
                 NewRun(
                     new.run_id,
@@ -174,14 +175,14 @@ class RunService:
             )
             if created.created:
                 return created
-            if created.status in ENDED or new.open_policy == "fail":
+            tries += 1
+            if created.status in ENDED or new.open_policy == "fail" or tries == _REPLACE_TRIES:
                 raise _in_use(created)
             if new.open_policy == "use_existing":
                 return created
             # What was cancelled for this may be replaced, whatever the policy says of runs that ended by themselves.
             cancelled = self._store.cancel(created.incarnation, reason=f"replaced by a new run {new.run_id!r}")
             closed_policy = "allow" if cancelled == "cancelled" else new.closed_policy
-        raise _in_use(created)
 
     # ---- looking
 

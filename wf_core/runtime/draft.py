@@ -193,7 +193,12 @@ class Draft:
 
     def transition(self) -> Transition:
         """All changes, frames first, ready to be applied."""
-        puts = [PutFrame(frame) for frame_id, frame in self._frames.items() if frame_id not in self._removed]
+        # A frame that began and ended in this very walk is told of too: it ran, and its trace names it.
+        puts = [
+            PutFrame(frame)
+            for frame_id, frame in self._frames.items()
+            if frame_id not in self._removed or self._base.frame(frame_id) is None
+        ]
         return Transition(self.frame_id, (*puts, *self._operations), self._steps, self.error)
 
 

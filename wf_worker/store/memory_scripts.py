@@ -395,7 +395,7 @@ def due(call: Call, args: Arguments) -> Answer:
         return call.answer("gone")
     if call.ended():
         attention.pop(call.incarnation, None)
-        return call.answer("due", call.flag("status"), "", [], [])
+        return call.answer("due", call.flag("status"), "", [], [], str(call.now))
     run, limit = call.run, args.number()
     expired: Answer = []
     unclaimed: Answer = []
@@ -414,7 +414,7 @@ def due(call: Call, args: Arguments) -> Answer:
         attention[call.incarnation] = max(min(times), call.now + 1000)
     else:
         attention.pop(call.incarnation, None)
-    return call.answer("due", call.flag("status"), call.flag("release"), expired, unclaimed)
+    return call.answer("due", call.flag("status"), call.flag("release"), expired, unclaimed, str(call.now))
 
 
 def audit(call: Call, args: Arguments) -> Answer:

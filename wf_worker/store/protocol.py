@@ -295,11 +295,15 @@ class ActivationProgress:
 
 @dataclass(frozen=True, slots=True)
 class DueRun:
-    """What of a run wants a sweeper now: expired claims as (frame, token), unclaimed frames with their score."""
+    """What of a run wants a sweeper now: expired claims as (frame, token), unclaimed frames with their score.
+
+    ``now_ms`` is the store's clock: workers' clocks decide nothing.
+    """
 
     incarnation: str
     status: str
     release: bool
+    now_ms: int
     expired: tuple[tuple[str, str], ...]
     unclaimed: tuple[UnclaimedFrame, ...]
 

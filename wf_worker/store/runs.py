@@ -615,7 +615,7 @@ class RunStore:
         reply = self._call("due", incarnation, self._new_id(), most)
         if reply.word == "gone":
             return None
-        _, status, release, expired, unclaimed = reply.values[:5]
+        _, status, release, expired, unclaimed, now = reply.values[:6]
         frames: list[UnclaimedFrame] = []
         for i in range(0, len(unclaimed), 3):
             head = Head.parse(unclaimed[i + 2], _text(unclaimed[i]))
@@ -623,7 +623,7 @@ class RunStore:
                 UnclaimedFrame(_text(unclaimed[i]), _text(unclaimed[i + 1]), head.since_ms, head.looks, head.position)
             )
         pairs = tuple((_text(expired[i]), _text(expired[i + 1])) for i in range(0, len(expired), 2))
-        return DueRun(incarnation, _text(status), bool(release), pairs, tuple(frames))
+        return DueRun(incarnation, _text(status), bool(release), int(now), pairs, tuple(frames))
 
     def republish(
         self, incarnation: str, frame: str, score: str, *, look_ms: int, send: bool

@@ -72,8 +72,15 @@ class TransitionEncoder:
         for operation in transition.operations:
             if isinstance(operation, PutFrame):
                 self._new[operation.frame.id] = operation.frame
+        # What began and ended inside this transition was never anywhere, and leaves only its trace.
+        passed = {
+            operation.frame_id
+            for operation in transition.operations
+            if isinstance(operation, RemoveFrame) and not self._view.knows(operation.frame_id)
+        }
         for operation in transition.operations:
-            self._operation(operation)
+            if not passed or _subject(operation) not in passed:
+                self._operation(operation)
         return self._encoded
 
     def _add(self, name: str, *args: Arg) -> None:
@@ -200,6 +207,17 @@ class TransitionEncoder:
             "1" if staged else "0",
             *([] if staged else items),
         )
+
+
+def _subject(operation: Operation) -> str | None:
+    """The frame that an operation puts somewhere."""
+    match operation:
+        case PutFrame(frame):
+            return frame.id
+        case Place(frame_id, _, _) | Block(frame_id, _) | RemoveFrame(frame_id):
+            return frame_id
+        case _:
+            return None
 
 
 def _whole(item: object) -> object:

@@ -7,6 +7,7 @@ if ended() then
   return answer({'over', get('status')})
 end
 if ARGV[5] ~= '' and ARGV[5] ~= get('rev') then return answer({'changed', get('rev')}) end
+check_types()
 set('error', ARGV[6])
 finish('cancelled')
 return answer({'cancelled'})

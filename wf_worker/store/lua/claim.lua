@@ -13,6 +13,7 @@ end
 if ended() or failing() then return answer({'over', get('status')}) end
 if holds_token(head, token) then return granted((head[PURPOSE] == 'step' and head[STEP] == '') and '1' or '0') end
 if not head or head[PLACE] ~= 'ready' or head[REV] ~= ARGV[6] then return answer({'stale'}) end
+check_types()
 if paused() or under_hold(head[CHAIN], held_act(head)) then
   place(key, head, head[PURPOSE])
   settle()
@@ -20,6 +21,7 @@ if paused() or under_hold(head[CHAIN], held_act(head)) then
 end
 if head[PURPOSE] == 'admit' then
   if not act_of(head[ACT]) then return answer({'damaged', ACTIVATIONS .. ' ' .. head[ACT]}) end
+  check_activation(head[ACT])
   leave(key, head)
   head[PLACE], head[PURPOSE], head[REV] = 'blocked', '', revision()
   save(key, head)

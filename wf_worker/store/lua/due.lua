@@ -1,13 +1,13 @@
 -- due: what of a run wants a sweeper now, and when to look at it next. Writes the attention index only.
 -- ARGV 5 how many of each at most
--- answers due <status> <release> <expired: frame, token by turns> <unclaimed: frame, score, head by turns> | gone
+-- answers due <status> <release> <expired: frame, token by turns> <unclaimed: frame, score, head by turns> <now> | gone
 if gone() then
   call('ZREM', shard .. ATTENTION, run)
   return answer({'gone'})
 end
 if ended() then
   call('ZREM', shard .. ATTENTION, run)
-  return answer({'due', get('status'), '', {}, {}})
+  return answer({'due', get('status'), '', {}, {}, ms(now())})
 end
 local limit = tonumber(ARGV[5])
 local expired, unclaimed = {}, {}
@@ -37,4 +37,4 @@ if earliest then
 else
   call('ZREM', shard .. ATTENTION, run)
 end
-return answer({'due', get('status'), get('release') or '', expired, unclaimed})
+return answer({'due', get('status'), get('release') or '', expired, unclaimed, ms(now())})

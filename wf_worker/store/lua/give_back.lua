@@ -5,6 +5,7 @@ if gone() then return answer({'gone'}) end
 if ended() then return answer({'over', get('status')}) end
 local head = head_of(ARGV[5])
 if not holds_token(head, ARGV[6]) then return answer({'stale'}) end
+check_types()
 if head[PURPOSE] == 'step' then head[ATTEMPT] = tostring(math.max(0, tonumber(head[ATTEMPT]) - 1)) end
 place(ARGV[5], head, head[PURPOSE])
 local later = tonumber(ARGV[7])

@@ -7,6 +7,7 @@ local key, head = ARGV[5], head_of(ARGV[5])
 if not holds_token(head, ARGV[6]) then return answer({'stale'}) end
 local expiry = call('ZSCORE', base .. LEASES, key)
 if ARGV[8] ~= '1' and expiry and tonumber(expiry) > now() then return answer({'alive', expiry}) end
+check_types()
 local losses, limit = tonumber(head[LOSSES]) + 1, tonumber(ARGV[7])
 head[LOSSES] = tostring(losses)
 set('recovered', tostring((tonumber(get('recovered')) or 0) + 1))

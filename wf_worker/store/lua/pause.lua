@@ -2,6 +2,7 @@
 -- answers paused | running | over <status> | gone
 if gone() then return answer({'gone'}) end
 if ended() then return answer({'over', get('status')}) end
+check_types()
 set('paused', ARGV[5])
 if ARGV[5] == '0' then
   set('release', '1')

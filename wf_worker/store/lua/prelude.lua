@@ -301,6 +301,21 @@ local function settle()
   end
 end
 
+-- A command on a record of the wrong type fails, and what the call wrote before it would stay. So whoever moves frames
+-- reads every set first, all six in one command (their intersection is empty), and the two records that settle reads.
+local function check_types()
+  call('ZINTER', 6, base .. WAITS, base .. FAILED, base .. PAUSED, base .. HELD, base .. LEASES, base .. READY)
+  call('HLEN', base .. HOLDS)
+  call('HLEN', base .. OPEN)
+end
+
+-- The same for the records of an activation.
+local function check_activation(key)
+  call('HLEN', base .. ITEMS .. key)
+  call('HLEN', base .. RESULTS .. key)
+  call('SCARD', base .. WAITING .. key)
+end
+
 -- Writes what the call counted and asks for attention. Every answer is made by this function, so none is forgotten.
 local function answer(reply)
   if new_sequence then call('HSET', base .. HEADER, 'seq', ms(new_sequence)) end
@@ -409,7 +424,22 @@ local function check_operations(from, count, steps)
   if tonumber(get('steps')) + steps > tonumber(get('max_steps')) then
     return {'budget', ms(tonumber(get('max_steps')) - tonumber(get('steps'))), get('max_steps')}
   end
+  check_types()
+  call('HLEN', base .. BODIES)
+  call('HLEN', base .. ACTIVATIONS)
+  call('HLEN', base .. CLOSED)
+  call('SCARD', base .. NAMES)
+  call('XLEN', base .. TRACE)
   return each_operation(from, count, function(name, at)
+    if name == 'open' or name == 'arrive' then check_activation(ARGV[at]) end
+    if name == 'writes' then call('STRLEN', base .. LINEAGE .. ARGV[at]) end
+    if name == 'arrive' then call('STRLEN', base .. LINEAGE .. ARGV[at + 2]) end
+    if name == 'fields' then call('HLEN', base .. STATE .. ARGV[at]) end
+    if name == 'interrupt' then
+      local head = head_of(ARGV[at])
+      local near = head and string.match(head[CHAIN], '([^,.]+)%.[qc]$')
+      if near then check_activation(near) end
+    end
     if name == 'open' and ARGV[at + 12] == '1' and call('HLEN', base .. ITEMS .. ARGV[at]) ~= tonumber(ARGV[at + 1]) then
       return {'unstaged', ARGV[at]}
     elseif name == 'staged' and call('STRLEN', base .. STAGED .. ARGV[at]) ~= tonumber(ARGV[at + 1]) then

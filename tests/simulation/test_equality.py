@@ -1,0 +1,80 @@
+"""Whatever the broker, the clock and the workers do: the run ends as the sequential engine says."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from tests.support.random_flows import FlowMaker, answer, note
+from tests.support.simulation import Faults, Simulation
+from wf_core.models import Workflow
+from wf_core.run_state import RunState, RunStatus
+from wf_core.runtime import execute_workflow, resume_workflow
+
+
+def sequential(workflow: Workflow, workflow_input: dict[str, Any]) -> RunState | None:
+    """The in-memory engine's run, answered like the other one; None when it failed."""
+    try:
+        run = execute_workflow(workflow, workflow_input, {"note": note})
+        while run.status is RunStatus.INTERRUPTED:
+            assert run.interrupt is not None
+            run = resume_workflow(workflow, run, {"note": note}, resume_payload=answer(run.interrupt.payload))
+    except ValueError as error:
+        assert "unlucky" in str(error)
+        return None
+    return run
+
+
+def trace_of(entries: list[dict[str, Any]]) -> Counter[str]:
+    return Counter(
+        repr(
+            (
+                e["frame_id"],
+                e["node_id"],
+                e["step_type"],
+                {k: v for k, v in e["resolved_input"].items() if k != "active_count"},
+                e["outcome"],
+                e["next_node_id"],
+                e["output"],
+                e["state_changes"],
+            )
+        )
+        for e in entries
+    )
+
+
+HARSH = Faults(drop=0.1, double=0.1, crash=0.12, freeze=0.12, jump=0.08)
+
+
+@pytest.mark.parametrize(("seed", "faults"), [(seed, HARSH if seed % 2 else Faults()) for seed in range(300)])
+def test_a_random_workflow_under_faults_ends_like_the_sequential_engine(seed: int, faults: Faults) -> None:
+    workflow, workflow_input = FlowMaker(random.Random(seed)).make()
+    workflow.validate_structure().raise_for_errors()
+    expected = sequential(workflow, workflow_input)
+
+    simulation = Simulation(seed, workflow, workflow_input, faults)
+    record = simulation.run()
+
+    if expected is None:
+        assert record.status == "failed"
+        assert record.error is not None
+        assert "unlucky" in str(record.error["message"])
+        return
+    assert (record.status, record.error) == ("completed", None)
+    assert record.output == expected.output
+    assert record.outcome == expected.outcome
+    stored = [step.entry for step in simulation.store.trace(simulation.incarnation, 0, 100_000)]
+    local = [
+        {
+            **{
+                name: getattr(entry, name)
+                for name in ("frame_id", "node_id", "step_type", "resolved_input", "outcome", "next_node_id", "output")
+            },
+            "state_changes": [{"path": path, "value": value} for path, value in entry.state_changes.items()],
+        }
+        for entry in expected.trace
+    ]
+    assert trace_of(stored) == trace_of(local)

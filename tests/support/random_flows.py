@@ -1,0 +1,177 @@
+"""Random valid workflows with handlers whose results show everything they saw.
+
+A handler appends a line that holds a digest of the log it could read. Whoever reads a sibling's uncommitted write, or
+misses one of its own, or replays a barrier in another order, ends with another log.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+from wf_core.models import Workflow
+from wf_core.run_state import RuntimeContext
+
+STATE = {
+    "type": "object",
+    "properties": {
+        "log": {"type": "array", "reducer": "wf.std.append", "default": []},
+        "total": {"type": "integer", "reducer": "wf.std.add", "default": 0},
+        "answers": {"type": "array", "reducer": "wf.std.append", "default": []},
+        "errors": {"type": "array", "reducer": "wf.std.append", "default": []},
+    },
+}
+NODE_DEF = {
+    "name": "note",
+    "input_schema": {"type": "object", "properties": {"step": {}, "value": {}, "log": {}}},
+    "output_schema": {"type": "object", "properties": {"line": {}, "n": {}}, "required": ["line", "n"]},
+    "outcomes": ["ok"],
+}
+
+
+def digest(value: Any) -> str:
+    return hashlib.md5(repr(value).encode()).hexdigest()[:6]
+
+
+def note(payload: dict[str, Any], ctx: RuntimeContext) -> dict[str, Any]:
+    """The one handler. Items whose value is 13 fail."""
+    if payload["value"] == 13:
+        raise ValueError(f"unlucky at {payload['step']}")
+    place = "/".join(f"{entry.node_id}[{entry.index}]={entry.item['value']}" for entry in ctx.foreach.values())
+    return {"line": f"{payload['step']} {place} {digest(payload['log'])}", "n": payload["value"]}
+
+
+def answer(payload: dict[str, Any]) -> dict[str, Any]:
+    """What a person answers: it depends on what was asked, and on nothing else."""
+    return {"text": f"answer to {digest(payload)}"}
+
+
+@dataclass
+class FlowMaker:
+    """Builds one random workflow. Loops nest up to ``depth``; an input tree gives their items."""
+
+    rng: random.Random
+    depth: int = 3
+    interrupts: bool = True
+    failures: bool = True
+    nodes: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    edges: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
+
+    def make(self) -> tuple[Workflow, dict[str, Any]]:
+        exits = self._body([], self.depth, None)
+        entry = self.nodes[0]["id"] if self.nodes else ""
+        for source, outcome in exits:
+            self._edge(source, outcome, "__end__")
+        document = {
+            "name": "random",
+            "input_schema": {"type": "object", "properties": {"tree": self._tree_schema(self.depth)}},
+            "state_schema": STATE,
+            "output_schema": {"type": "object", "properties": {"log": {}, "total": {}, "answers": {}, "errors": {}}},
+            "output": [{"target": name, "path": f"state.{name}"} for name in ("log", "total", "answers", "errors")],
+            "node_defs": [NODE_DEF],
+            "start": entry,
+            "nodes": self.nodes,
+            "edges": self.edges,
+        }
+        return Workflow.model_validate(document), {"tree": self._tree(self.depth)}
+
+    def _id(self, kind: str) -> str:
+        return f"{kind}{len(self.nodes)}"
+
+    def _edge(self, source: str, outcome: str, target: str) -> None:
+        self.edges.append({"from": source, "outcome": outcome, "to": target})
+
+    def _body(self, owners: list[str], depth: int, entered: tuple[str, str] | None) -> list[tuple[str, str]]:
+        """A sequence of steps; gives the routes that leave it."""
+        exits: list[tuple[str, str]] = [entered] if entered else []
+        for _ in range(self.rng.randrange(1, 4)):
+            kind = self.rng.choices(
+                ["node", "foreach", "condition", "interrupt"], [5, 4 if depth else 0, 2, 1 if self.interrupts else 0]
+            )[0]
+            first, exits_after = getattr(self, f"_{kind}")(owners, depth)
+            for source, outcome in exits:
+                self._edge(source, outcome, first)
+            exits = exits_after
+        return exits
+
+    def _value(self, owners: list[str]) -> str | None:
+        return f"context.foreach.{owners[-1]}.item.value" if owners else None
+
+    def _node(self, owners: list[str], depth: int) -> tuple[str, list[tuple[str, str]]]:
+        step = self._id("n")
+        value = self._value(owners)
+        bindings: list[dict[str, Any]] = [{"target": "step", "value": step}, {"target": "log", "path": "state.log"}]
+        bindings.append({"target": "value", "path": value} if value else {"target": "value", "value": 1})
+        self.nodes.append(
+            {
+                "id": step,
+                "type": "node",
+                "node": "note",
+                "input": bindings,
+                "output": [{"source": "line", "target": "state.log"}, {"source": "n", "target": "state.total"}],
+            }
+        )
+        return step, [(step, "ok")]
+
+    def _condition(self, owners: list[str], depth: int) -> tuple[str, list[tuple[str, str]]]:
+        step = self._id("c")
+        self.nodes.append(
+            {
+                "id": step,
+                "type": "condition",
+                "check": {"op": "gt", "left": {"path": "state.total"}, "right": {"value": self.rng.randrange(40)}},
+            }
+        )
+        inner, exits = self._node(owners, depth)
+        self._edge(step, "true", inner)
+        return step, [*exits, (step, "false")]
+
+    def _interrupt(self, owners: list[str], depth: int) -> tuple[str, list[tuple[str, str]]]:
+        step = self._id("i")
+        request: list[dict[str, Any]] = [{"target": "log", "path": "state.log"}]
+        value = self._value(owners)
+        if value:
+            request.append({"target": "value", "path": value})
+        self.nodes.append(
+            {
+                "id": step,
+                "type": "interrupt",
+                "kind": "ask",
+                "request": request,
+                "resume": [{"source": "text", "target": "state.answers"}],
+            }
+        )
+        return step, [(step, "submitted")]
+
+    def _foreach(self, owners: list[str], depth: int) -> tuple[str, list[tuple[str, str]]]:
+        step = self._id("f")
+        over = f"context.foreach.{owners[-1]}.item.children" if owners else "input.tree"
+        mode = self.rng.choice(["serial", "concurrent"])
+        action = self.rng.choice(["fail", "skip", "collect"]) if self.failures else "fail"
+        active = self.rng.randrange(1, 4)
+        node: dict[str, Any] = {"id": step, "type": "foreach", "over": over, "as": f"as_{step}", "mode": mode}
+        if mode == "concurrent":
+            node["concurrent"] = {"max_active": active, "max_outstanding": active + self.rng.randrange(3)}
+        node["item_error"] = {"action": action, **({"collect_to": "state.errors"} if action == "collect" else {})}
+        self.nodes.append(node)
+        for source, outcome in self._body([*owners, step], depth - 1, (step, "loop")):
+            self._edge(source, outcome, step)
+        return step, [(step, "done"), *([(step, "completed_with_errors")] if action != "fail" else [])]
+
+    def _tree(self, depth: int) -> list[dict[str, Any]]:
+        return [
+            {
+                "value": self.rng.choice([1, 2, 3, 5, 13 if self.failures and self.rng.random() < 0.3 else 7]),
+                "children": self._tree(depth - 1) if depth else [],
+            }
+            for _ in range(self.rng.randrange(4))
+        ]
+
+    def _tree_schema(self, depth: int) -> dict[str, Any]:
+        children = self._tree_schema(depth - 1) if depth else {"type": "array"}
+        return {
+            "type": "array",
+            "items": {"type": "object", "properties": {"value": {"type": "integer"}, "children": children}},
+        }
