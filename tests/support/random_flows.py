@@ -153,7 +153,11 @@ class FlowMaker:
         active = self.rng.randrange(1, 4)
         node: dict[str, Any] = {"id": step, "type": "foreach", "over": over, "as": f"as_{step}", "mode": mode}
         if mode == "concurrent":
-            node["concurrent"] = {"max_active": active, "max_outstanding": active + self.rng.randrange(3)}
+            node["concurrent"] = {
+                "max_active": active,
+                "max_outstanding": active + self.rng.randrange(3),
+                "interrupt": self.rng.choice(["quiesce", "continue"]),
+            }
         node["item_error"] = {"action": action, **({"collect_to": "state.errors"} if action == "collect" else {})}
         self.nodes.append(node)
         for source, outcome in self._body([*owners, step], depth - 1, (step, "loop")):
