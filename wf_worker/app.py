@@ -40,9 +40,6 @@ REQUIRED: Final[Mapping[str, Any]] = {
 CHOSEN: Final[Mapping[str, Any]] = {
     # One message at a time: a frame in a busy worker's prefetch is one that an idle worker cannot take.
     "worker_prefetch_multiplier": 1,
-    # Nobody reads the results of wf.step; the store holds them.
-    "task_ignore_result": True,
-    "worker_send_task_events": False,
     "worker_hijack_root_logger": False,
     "broker_connection_retry_on_startup": True,
     "broker_connection_max_retries": None,

@@ -68,13 +68,12 @@ def capabilities_of(module: ModuleType) -> list[NodeSpec[Any, Any]]:
 def workflows_of(module: ModuleType) -> Iterator[Workflow]:
     """The module's workflows: what ``build()`` gives, else every builder and workflow among its names."""
     build = getattr(module, "build", None)
-    candidates = (
-        [build()]
-        if callable(build)
-        else [v for v in vars(module).values() if isinstance(v, WorkflowBuilder | Workflow)]
-    )
+    candidates: list[object] = [build()] if callable(build) else list(vars(module).values())
     for candidate in candidates:
-        yield candidate.compile() if isinstance(candidate, WorkflowBuilder) else candidate
+        if isinstance(candidate, WorkflowBuilder):
+            yield candidate.compile()
+        elif isinstance(candidate, Workflow):
+            yield candidate
 
 
 def bundled_example(name: str) -> Path:

@@ -37,7 +37,7 @@ def validate_strict_json_value(value: object) -> JsonValue:
         raise ValueError(f"{_place(error.place)}{error.reason}") from None
 
 
-class _NotJson(Exception):  # noqa: N818 - carries the place outwards, then becomes a ValueError
+class _NotJson(Exception):
     """``place`` grows while the error leaves the value: innermost step first."""
 
     def __init__(self, reason: str) -> None:

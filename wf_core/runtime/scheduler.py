@@ -13,6 +13,13 @@ from wf_core.errors import WorkflowExecutionError
 from wf_core.run_state import ITEM_FRAME, ExecutionFrame, ForeachContext, Json
 
 _ITEM_KEYS: Final = ("foreach_node_id", "activation_id", "loop_alias")
+_BARRIER_KEYS: Final[tuple[tuple[str, type], ...]] = (
+    ("next_index", int),
+    ("mode", str),
+    ("active_frame_ids", list),
+    ("outstanding_frame_ids", list),
+    ("pending_results", dict),
+)
 
 
 def damaged(message: str, *, frame_id: str) -> WorkflowExecutionError:
@@ -36,22 +43,17 @@ class ForeachIterationMetadata:
         if frame.kind != ITEM_FRAME:
             return None
         metadata = frame.metadata
-        for key in _ITEM_KEYS:
-            value = metadata.get(key)
-            if not isinstance(value, str) or (not value and key != "loop_alias"):
-                raise damaged(
-                    f"malformed foreach metadata of frame {frame.id!r}: {key} is {value!r}", frame_id=frame.id
-                )
+        node_id, visit, alias = (metadata.get(key) for key in _ITEM_KEYS)
         index = metadata.get("loop_index")
-        if type(index) is not int or index < 0:
-            raise damaged(
-                f"malformed foreach metadata of frame {frame.id!r}: loop_index is {index!r}", frame_id=frame.id
-            )
-        if "loop_item" not in metadata:
-            raise damaged(f"malformed foreach metadata of frame {frame.id!r}: missing loop_item", frame_id=frame.id)
-        return cls(
-            metadata["foreach_node_id"], metadata["activation_id"], index, metadata["loop_item"], metadata["loop_alias"]
-        )
+        if (
+            not (isinstance(node_id, str) and isinstance(visit, str) and isinstance(alias, str))
+            or not (node_id and visit)
+            or type(index) is not int
+            or index < 0
+            or "loop_item" not in metadata
+        ):
+            raise _malformed_item(frame)
+        return cls(node_id, visit, index, metadata["loop_item"], alias)
 
     def to_metadata(self) -> dict[str, Json]:
         """The persisted form."""
@@ -74,6 +76,18 @@ class ForeachIterationMetadata:
             index=self.loop_index,
             item=self.loop_item,
         )
+
+
+def _malformed_item(frame: ExecutionFrame) -> WorkflowExecutionError:
+    """The error for the first wrong key of an item frame's metadata. The alias is looked at where it is used."""
+    metadata, wrong = frame.metadata, "missing loop_item"
+    if type(metadata.get("loop_index")) is not int or metadata["loop_index"] < 0:
+        wrong = f"loop_index is {metadata.get('loop_index')!r}"
+    for key in reversed(_ITEM_KEYS):
+        value = metadata.get(key)
+        if not isinstance(value, str) or (not value and key != "loop_alias"):
+            wrong = f"{key} is {value!r}"
+    return damaged(f"malformed foreach metadata of frame {frame.id!r}: {wrong}", frame_id=frame.id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,17 +137,15 @@ def check_barrier(barrier: Any, frame_id: str) -> None:
     if not isinstance(barrier, dict):
         raise damaged(f"malformed barrier of frame {frame_id!r}", frame_id=frame_id)
     table = cast("dict[str, Any]", barrier)
-    for key, kind in (
-        ("next_index", int),
-        ("mode", str),
-        ("active_frame_ids", list),
-        ("outstanding_frame_ids", list),
-        ("pending_results", dict),
-    ):
-        if key not in table:
-            raise damaged(f"malformed barrier of frame {frame_id!r}: missing '{key}'", frame_id=frame_id)
-        if type(table[key]) is not kind or (kind is int and table[key] < 0):
-            raise damaged(f"malformed barrier of frame {frame_id!r}: {key} is {table[key]!r}", frame_id=frame_id)
+    for key, kind in _BARRIER_KEYS:
+        value = table.get(key)
+        if type(value) is not kind:
+            fault = f"{key} is {value!r}" if key in table else f"missing '{key}'"
+            raise damaged(f"malformed barrier of frame {frame_id!r}: {fault}", frame_id=frame_id)
+    if table["next_index"] < 0:
+        raise damaged(
+            f"malformed barrier of frame {frame_id!r}: next_index is {table['next_index']!r}", frame_id=frame_id
+        )
     if table["mode"] not in ("serial", "concurrent"):
         raise damaged(f"malformed barrier of frame {frame_id!r}: mode is {table['mode']!r}", frame_id=frame_id)
 

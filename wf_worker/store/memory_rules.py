@@ -26,6 +26,9 @@ LOOK_MS: Final = 5000
 PAGE: Final = 64
 SMALL_ITEM: Final = 4096
 MAX_ANCESTORS: Final = 200
+DEADLOCKED: Final = (
+    '{"type":"deadlocked","message":"nothing can move and nobody is asked","node_id":null,"frame_id":null}'
+)
 
 Answer = list[Any]
 Operation = tuple[str, list[bytes]]
@@ -302,9 +305,8 @@ class Call:
             self.set_status("running" if movable else "interrupted")
         elif not run.leases and not can and not run.held:
             self.set("failing", "!")
-            self.set("fail_error", "")
-            self.set("error", "")
             self.set("deadlocked", "1")
+            self.set("error", DEADLOCKED)
             self.finish("failed")
         else:
             self.set_status("running")

@@ -140,7 +140,15 @@ class RedisRecords:
     def interrupts(self, incarnation: str) -> dict[int, tuple[bytes, bytes]]:
         key = self.keys.base(incarnation) + RUN_KEYS["OPEN"]
         fields = self._guard(lambda: cast("dict[bytes, bytes]", self.client.hgetall(key)))
-        return {int(name): (head, fields[b"b" + name]) for name, head in fields.items() if not name.startswith(b"b")}
+        opened: dict[int, tuple[bytes, bytes]] = {}
+        for name, head in fields.items():
+            if name.startswith(b"b"):
+                continue
+            record = fields.get(b"b" + name)
+            if record is None or not name.isdigit():
+                raise RunDamaged(f"interrupt {name.decode(errors='replace')} has no record", path=f"open[{name!r}]")
+            opened[int(name)] = (head, record)
+        return opened
 
     def progress(self, incarnation: str) -> list[tuple[bytes, bytes, int]]:
         base = self.keys.base(incarnation)

@@ -482,6 +482,8 @@ class RunStore:
         """
         program = self.program(digest)
         answer_digest = hashlib.sha256(to_bytes([outcome, payload])).hexdigest()[:32]
+        if idempotency_key is not None:
+            idempotency_key = short(idempotency_key)  # what people write stays out of the records' words
         # The record of an answer is words, and a user's key may hold anything.
         key = short(idempotency_key) if idempotency_key else ""
         call_id = self._new_id()
@@ -660,8 +662,36 @@ class RunStore:
                     found.append((created, incarnation))
         found.sort(reverse=True)
         page = found[:limit]
-        records = [record for _, incarnation in page if (record := self.inspect(incarnation)) is not None]
+        records = [
+            record for created, incarnation in page if (record := self._listed(incarnation, created)) is not None
+        ]
         return records, (page[-1] if len(found) > limit else None)
+
+    def _listed(self, incarnation: str, created_ms: int) -> RunRecord | None:
+        """One run of a list. A damaged one is listed as what it is: it may not hide the others."""
+        try:
+            return self.inspect(incarnation)
+        except RunDamaged as damage:
+            error: dict[str, Json] = {"type": "damaged", "message": damage.message, "node_id": None, "frame_id": None}
+            return RunRecord(
+                run_id=incarnation,
+                incarnation=incarnation,
+                workflow="",
+                version="",
+                digest="",
+                status="failed",
+                revision="",
+                outcome=None,
+                output=None,
+                error=error,
+                max_steps=0,
+                steps_executed=0,
+                trace_count=0,
+                created_ms=created_ms,
+                updated_ms=created_ms,
+                ended_ms=None,
+                paused=False,
+            )
 
     def count_runs(self, *, status: str | None = None) -> int:
         """How many runs there are."""
@@ -808,6 +838,12 @@ def _record(incarnation: str, header: Mapping[str, bytes]) -> RunRecord:
         value = header.get(name)
         return None if value is None else value.decode()
 
+    def number(name: str) -> int:
+        words = text(name)
+        if not words.isdigit():
+            raise RunDamaged(f"header field {name} is {words!r}, which is no number", path=f"h.{name}")
+        return int(words)
+
     def value(name: str) -> Any:
         data = header.get(name)
         return None if not data else from_bytes(data, f"header field {name}")
@@ -823,13 +859,13 @@ def _record(incarnation: str, header: Mapping[str, bytes]) -> RunRecord:
         outcome=optional("outcome"),
         output=value("output"),
         error=value("error"),
-        max_steps=int(text("max_steps")),
-        steps_executed=int(text("steps")),
-        trace_count=int(text("traced")),
-        created_ms=int(text("created")),
-        updated_ms=int(text("updated")),
-        ended_ms=None if optional("ended") is None else int(text("ended")),
+        max_steps=number("max_steps"),
+        steps_executed=number("steps"),
+        trace_count=number("traced"),
+        created_ms=number("created"),
+        updated_ms=number("updated"),
+        ended_ms=None if optional("ended") is None else number("ended"),
         paused=optional("paused") == "1",
-        recovered_frames=int(optional("recovered") or 0),
+        recovered_frames=0 if optional("recovered") is None else number("recovered"),
         workflow_input=value("input"),
     )

@@ -292,9 +292,8 @@ local function settle()
     set_status(movable and 'running' or 'interrupted')
   elseif leased == 0 and not can and held == 0 then
     set('failing', '!')
-    set('fail_error', '')
-    set('error', '')
     set('deadlocked', '1')
+    set('error', '{"type":"deadlocked","message":"nothing can move and nobody is asked","node_id":null,"frame_id":null}')
     finish('failed')
   else
     set_status('running')
