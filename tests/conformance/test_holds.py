@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.conformance.driving import Driver, asks_about, start
-from tests.conformance.workflows import each, items, nested
+from tests.conformance.workflows import each, items, line, nested
 from tests.support.stores import StoreCase
-from wf_worker.store.protocol import Ready, Refusal, Refused
+from wf_core.runtime.transition import Purpose
+from wf_worker.store.protocol import Claim, Ready, Refusal, Refused
 
 PAGE = 64
 
@@ -48,10 +49,11 @@ def release_all(run: Driver) -> list[int]:
         run.ready = (*run.ready, *ready)
 
 
-def test_an_interrupt_outside_every_loop_needs_no_hold_to_stop_its_run(case: StoreCase) -> None:
-    run = start(case, each(), items(0))
-    run.drain()
-    assert holds(run) == []
+def test_an_interrupt_outside_every_loop_holds_the_run(case: StoreCase) -> None:
+    run = start(case, line())
+    run.drain(chooses=lambda _: "ask")
+
+    assert (holds(run), run.status) == (["run"], "interrupted")
 
 
 @pytest.mark.parametrize(
@@ -116,10 +118,9 @@ def test_an_interrupt_in_one_item_leaves_other_items_of_an_outer_loop_that_conti
     run = start(case, nested(outer="continue", inner="quiesce", active=2), items(2, 3))
     asking: list[str] = []
 
-    def first_order_of_the_first_item(claim: object) -> str:
-        frame: str = getattr(claim, "frame")  # noqa: B009 - a Claim
-        if not asking and frame.endswith(":0") and getattr(claim, "purpose").value == "step":  # noqa: B009
-            asking.append(frame)
+    def first_order_of_the_first_item(claim: Claim) -> str:
+        if not asking and claim.frame.endswith(":0") and claim.purpose is Purpose.STEP:
+            asking.append(claim.frame)
             return "ask"
         return "ok"
 

@@ -13,7 +13,7 @@ from tests.conformance.driving import Driver, start
 from tests.conformance.workflows import each, items, line
 from tests.support.stores import MEMORY, SERVERS, StoreCase
 from wf_core.errors import WfError
-from wf_worker.store.protocol import CommitStatus, Refusal, Refused
+from wf_worker.store.protocol import CommitStatus, Ready, Refusal, Refused
 
 
 @pytest.fixture(params=(MEMORY, *SERVERS))
@@ -22,8 +22,8 @@ def case(request: pytest.FixtureRequest, build: Callable[[str], StoreCase]) -> S
     return build(request.param)
 
 
-def refusal(run: Driver, ready: object) -> Refused:
-    answer = run.store.claim(ready, owner="late")  # type: ignore[arg-type]
+def refusal(run: Driver, ready: Ready) -> Refused:
+    answer = run.store.claim(ready, owner="late")
     assert isinstance(answer, Refusal), answer
     return answer.reason
 
@@ -136,7 +136,7 @@ def test_a_foreach_set_back_in_the_middle_gives_every_item_one_result(case: Stor
     for _ in range(2):
         queue += run.work(queue.pop(0))
     kept, messages = case.snapshot(), list(queue)
-    lost_future: list[object] = []
+    lost_future: list[Ready] = []
     while queue:
         ready = run.work(queue.pop(0))
         lost_future += ready

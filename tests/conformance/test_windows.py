@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from collections.abc import Callable
 from queue import Empty, Queue
 
 import pytest
@@ -141,8 +142,8 @@ def test_an_answered_item_comes_back_even_above_the_active_limit(case: StoreCase
 
 
 @pytest.mark.parametrize("build_kind", [MEMORY, VALKEY, CLUSTER])
-def test_many_workers_at_once_give_every_item_one_result(build: object, build_kind: str) -> None:
-    case: StoreCase = build(build_kind)  # type: ignore[operator]
+def test_many_workers_at_once_give_every_item_one_result(build: Callable[[str], StoreCase], build_kind: str) -> None:
+    case = build(build_kind)
     run = start(case, each(active=8, outstanding=8), items(60))
     messages: Queue[Ready] = Queue()
     for ready in run.work(run.ready[0]):

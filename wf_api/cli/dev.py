@@ -44,7 +44,7 @@ def dev(
             for flow in flows:
                 published = client.publish(flow)
                 typer.echo(f"  workflow  {published['name']} version {published['version']}")
-        typer.echo(f"  API       {stack.url}   (wf run --url {stack.url} ...)")
+        typer.echo(f"  API       {stack.url}")
         typer.echo(f"  workers   {workers}, serving {', '.join(served)}")
         typer.echo(f"  logs      {data / 'logs'}")
         typer.echo("ready; Ctrl-C ends all of it")
