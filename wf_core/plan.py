@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from wf_core.analysis.control_regions import analyze_control_regions
 from wf_core.errors import WorkflowExecutionError
 from wf_core.models.conditions import BinaryCondition, Condition, ExistsCondition, NotCondition, PathOperand
 from wf_core.models.input_bindings import (
@@ -232,12 +233,30 @@ def _all_needs(
     fields: Mapping[tuple[str, ...], FieldRule],
 ) -> dict[str, Needs]:
     own = {step_id: _own_needs(step, fields) for step_id, step in steps.items()}
+    owners = analyze_control_regions(workflow).owner_stack_by_node
     onward: dict[str, set[str]] = {step_id: set() for step_id in steps}
-    for (source, _outcome), target in routes.items():
-        if source in onward:
+    for (source, outcome), target in routes.items():
+        if source in onward and _walk_goes_on(steps, owners, source, outcome, target):
             onward[source].add(target)
     at_end = _output_needs(workflow)
     return {step_id: _closure(step_id, steps, own, onward, at_end) for step_id in steps}
+
+
+def _walk_goes_on(
+    steps: Mapping[str, Step], owners: Mapping[str, tuple[str, ...]], source: str, outcome: str, target: str
+) -> bool:
+    """Whether the same transition may walk over the edge.
+
+    It does not into an item of a concurrent foreach, which the store makes, nor out of one: an arrival reads nothing
+    of the list. (If it seemed to, every item would be sent the whole list.) Nor past an interrupt, which waits.
+    """
+    step, to = steps[source], steps.get(target)
+    if isinstance(step, InterruptNode):
+        return False
+    if isinstance(step, ForeachNode) and step.mode == "concurrent" and outcome == "loop":
+        return False
+    returns = owners.get(source, ())[-1:] == (target,)
+    return not (returns and isinstance(to, ForeachNode) and to.mode == "concurrent")
 
 
 def _closure(

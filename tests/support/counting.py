@@ -18,10 +18,13 @@ class CountingRecords(RedisRecords):
         super().__init__(*args, **kwargs)
         self.calls: Counter[str] = Counter()
         self.other: Counter[str] = Counter()
+        self.bytes: Counter[str] = Counter()
 
     def call(self, script: str, incarnation: str, call_id: str, *args: str | bytes | int) -> list[Any]:
         self.calls[script] += 1
-        return super().call(script, incarnation, call_id, *args)
+        answer = super().call(script, incarnation, call_id, *args)
+        self.bytes[script] += sum(len(str(arg)) for arg in args) + size_of(answer)
+        return answer
 
     def document(self, digest: str) -> bytes | None:
         self.other["document"] += 1
@@ -41,3 +44,10 @@ class CountingDispatcher(Dispatcher):
         frames = list(ready)
         self.published += len(frames)
         super().publish(frames)
+
+
+def size_of(answer: Any) -> int:
+    """The bytes of an answer, without its framing."""
+    if isinstance(answer, list):
+        return sum(size_of(part) for part in answer)
+    return len(answer) if isinstance(answer, bytes) else 0

@@ -54,7 +54,12 @@ class Bench:
 
     def run(self, flow: WorkflowBuilder, workflow_input: dict[str, object]) -> tuple[RunRecord, list[int]]:
         published = self.store.publish(flow.compile())
-        new = self.store.new_run("run", published.digest, workflow_input, max_steps=10_000)
+        new = self.store.new_run(
+            f"run-{len(self.records.calls)}-{self.dispatcher.published}",
+            published.digest,
+            workflow_input,
+            max_steps=10_000,
+        )
         created = self.store.create(new)
         self.dispatcher.publish(created.ready)
         sizes = pump(self.app, self.settings, self.runner)
@@ -127,6 +132,18 @@ def test_an_item_of_a_foreach_costs_two_script_calls_and_one_message_beyond_a_co
     assert bench.records.calls["claim"] == 1_000 + 3  # the walk that reaches the loop, its opening, its barrier
     assert calls - 2 * 1_000 <= 20  # create, three claims and commits, three chunks of items, five pages of results
     assert bench.dispatcher.published - 1_000 == 3
+
+
+def test_the_bytes_of_an_items_claim_and_commit_do_not_grow_with_the_list(bench: Bench) -> None:
+    per_item: list[float] = []
+    for items in (100, 1_000):
+        bench.records.calls.clear()
+        bench.records.bytes.clear()
+        flow, workflow_input = fan(items)
+        bench.run(flow, workflow_input)
+        per_item.append((bench.records.bytes["claim"] + bench.records.bytes["commit"]) / items)
+
+    assert per_item[1] < per_item[0] * 1.1
 
 
 def test_a_message_holds_no_payload_and_stays_under_a_kilobyte(bench: Bench) -> None:
