@@ -25,7 +25,16 @@ from wf_core.models.input_bindings import (
 )
 from wf_core.models.reducers import ReducerRef
 from wf_core.models.schemas import NodeDef, StateSchema
-from wf_core.models.steps import ConditionNode, EndNode, ForeachNode, InterruptNode, NodeUse, OutputBinding, Step
+from wf_core.models.steps import (
+    ConditionNode,
+    EndNode,
+    ForeachNode,
+    InterruptNode,
+    NodeUse,
+    OutputBinding,
+    Step,
+    SubgraphNode,
+)
 from wf_core.models.workflow import Workflow
 from wf_core.models.workflow_refs import WorkflowRef
 from wf_core.paths import GraphSourcePath, StatePath
@@ -68,6 +77,14 @@ class NodeContract:
 
 
 @dataclass(frozen=True, slots=True)
+class BoundaryContract:
+    """The two schemas of a subgraph step, compiled."""
+
+    input: SchemaCheck
+    output: SchemaCheck
+
+
+@dataclass(frozen=True, slots=True)
 class InterruptContract:
     """The request schema of an interrupt step, compiled. The resume schema is compiled from the stored request."""
 
@@ -85,6 +102,7 @@ class Plan:
     routes: Mapping[tuple[str, str], str]
     contracts: Mapping[str, NodeContract]
     interrupts: Mapping[str, InterruptContract]
+    boundaries: Mapping[str, BoundaryContract]
     fields: Mapping[tuple[str, ...], FieldRule]
     fields_below: Mapping[tuple[str, ...], tuple[tuple[str, ...], ...]]
     """The declared fields below each place that has any, deepest first."""
@@ -130,35 +148,67 @@ class Plan:
         rule = self.fields.get(path.parts)
         return rule.reducer if rule is not None else DEFAULT_REDUCER
 
-    def step_at(self, position: int) -> Step:
-        """The step by its position in the workflow document, as store records name it."""
-        return self.workflow.nodes[position]
 
-
-@dataclass(frozen=True, slots=True)
 class Program:
-    """A workflow with all that it can enter: its own plan, and the plans of prepared child workflows by lookup key."""
+    """A workflow with everything it can enter: its own plan, and the prepared child workflows by lookup key.
 
-    root: Plan
-    children: Mapping[str, Plan]
+    One flat mapping of children serves every depth. A child that is no valid workflow is an error when it is entered.
+    Every step of all plans has one position, by which store records name it.
+    """
+
+    def __init__(self, root: Plan, children: Mapping[str, Plan | ValidationFailed] | None = None) -> None:
+        self.root = root
+        self.children = dict(children or {})
+        self._offsets: dict[str, int] = {}
+        self._plans: list[tuple[int, Plan]] = [(0, root)]
+        offset = len(root.workflow.nodes)
+        for key in sorted(self.children):
+            plan = self.children[key]
+            if isinstance(plan, Plan):
+                self._offsets[key] = offset
+                self._plans.append((offset, plan))
+                offset += len(plan.workflow.nodes)
 
     def for_scope(self, scope: RuntimeScope | None) -> Plan:
         """The plan that owns a scope."""
-        if scope is None or scope.workflow_ref is None:
-            return self.root
-        return self.child(scope.workflow_ref)
+        return self.root if scope is None or scope.workflow_ref is None else self.child(scope.workflow_ref)
 
     def child(self, ref: WorkflowRef) -> Plan:
         """The prepared child of that name or artifact."""
-        key = ref.name or ref.display
-        plan = self.children.get(key)
+        plan = self.children.get(ref.display)
         if plan is None:
             raise WorkflowExecutionError(
-                f"no prepared child workflow {key!r}",
+                f"no prepared child workflow {ref.display!r}",
                 code="child_workflow_missing",
                 hint="pass it in subgraphs, or publish it before the run is started",
             )
+        if isinstance(plan, ValidationFailed):
+            raise WorkflowExecutionError(
+                f"the prepared child workflow {ref.display!r} is not valid: {plan.reason}",
+                code="child_workflow_invalid",
+            )
         return plan
+
+    def position(self, scope: RuntimeScope | None, node_id: str) -> int:
+        """The position of a step of the workflow that a scope runs."""
+        plan = self.for_scope(scope)
+        plan.step(node_id)
+        offset = 0 if scope is None or scope.workflow_ref is None else self._offsets[scope.workflow_ref.display]
+        return offset + plan.positions[node_id]
+
+    def step_at(self, position: int) -> tuple[Plan, Step]:
+        """The step of a position, and the plan it belongs to."""
+        for offset, plan in reversed(self._plans):
+            if offset <= position < offset + len(plan.workflow.nodes):
+                return plan, plan.workflow.nodes[position - offset]
+        raise WorkflowExecutionError(f"no step has the position {position}", code="damaged", path="f")
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationFailed:
+    """Stands for a prepared child that is no valid workflow."""
+
+    reason: str
 
 
 def workflow_digest(workflow: Workflow) -> str:
@@ -190,6 +240,13 @@ def compile_plan(workflow: Workflow, *, reducers: Mapping[str, ReducerDefinition
             step.id: InterruptContract(SchemaCheck(step.request_schema))
             for step in workflow.nodes
             if isinstance(step, InterruptNode)
+        },
+        boundaries={
+            step.id: BoundaryContract(
+                SchemaCheck(step.input_schema.as_json_schema()), SchemaCheck(step.output_schema.as_json_schema())
+            )
+            for step in workflow.nodes
+            if isinstance(step, SubgraphNode)
         },
         fields=fields,
         fields_below=_fields_below(fields),
@@ -287,6 +344,8 @@ def _own_needs(step: Step, fields: Mapping[tuple[str, ...], FieldRule]) -> Needs
         return _read([step.over])
     if isinstance(step, InterruptNode):
         return _read(_binding_paths(step.request))
+    if isinstance(step, SubgraphNode):
+        return _read(_binding_paths(step.input)) | _written(step.output, fields)
     return Needs()
 
 

@@ -16,6 +16,7 @@ from wf_core.plan import Plan, Program
 from wf_core.run_state import (
     ROOT_LINEAGE_ID,
     ROOT_SCOPE_ID,
+    WORKFLOW_FRAME,
     ExecutionFrame,
     Json,
     LineageState,
@@ -25,13 +26,14 @@ from wf_core.run_state import (
 from wf_core.runtime.ops.frames import FrameContextView, frame_context_view
 from wf_core.runtime.patches import Patch
 from wf_core.runtime.scheduler import ForeachIterationMetadata, damaged, foreach_visits
-from wf_core.runtime.slice import Missing, RunSlice, fold_overlay
+from wf_core.runtime.slice import MISSING, Missing, RunSlice, fold_overlay
 from wf_core.runtime.state_view import StateView
 from wf_core.runtime.transition import (
     AppendWrites,
     CommitFields,
     ItemResult,
     Offset,
+    OpenScope,
     Operation,
     PutFrame,
     RemoveFrame,
@@ -73,6 +75,7 @@ class Draft:
         self._lineages: dict[str, LineageState] = {}
         self._overlays: dict[str, dict[StatePath, Json]] = {}
         self._fields: dict[str, dict[str, Json]] = {}
+        self._scopes: dict[str, RuntimeScope] = {}
         self._operations: list[Operation] = []
         self._context: tuple[ExecutionFrame, FrameContextView] | None = None
 
@@ -82,19 +85,21 @@ class Draft:
         return self._frames.get(frame_id) or self._base.frame(frame_id)
 
     def scope(self, scope_id: str) -> RuntimeScope | None:
-        return self._base.scope(scope_id)
+        return self._scopes.get(scope_id) or self._base.scope(scope_id)
 
     def workflow_input(self, scope_id: str) -> dict[str, Json]:
-        return self._base.workflow_input(scope_id)
+        begun = self._scopes.get(scope_id)
+        return begun.workflow_input if begun is not None else self._base.workflow_input(scope_id)
 
     def state_field(self, scope_id: str, name: str) -> Json | Missing:
         changed = self._fields.get(scope_id)
         if changed is not None and name in changed:
             return changed[name]
-        return self._base.state_field(scope_id, name)
+        return MISSING if scope_id in self._scopes else self._base.state_field(scope_id, name)
 
     def state_names(self, scope_id: str) -> Sequence[str]:
-        return tuple(dict.fromkeys((*self._base.state_names(scope_id), *self._fields.get(scope_id, ()))))
+        known = () if scope_id in self._scopes else self._base.state_names(scope_id)
+        return tuple(dict.fromkeys((*known, *self._fields.get(scope_id, ()))))
 
     def lineage(self, lineage_id: str) -> LineageState | None:
         return self._lineages.get(lineage_id) or self._base.lineage(lineage_id)
@@ -120,7 +125,7 @@ class Draft:
 
     def plan(self, frame: ExecutionFrame) -> Plan:
         """The plan of the workflow that the frame's scope runs."""
-        return self.program.for_scope(self._base.scope(frame.scope_id))
+        return self.program.for_scope(self.scope(frame.scope_id))
 
     def state(self, frame: ExecutionFrame) -> StateView:
         """The frame's visible state."""
@@ -154,12 +159,18 @@ class Draft:
 
     def put(self, frame: ExecutionFrame) -> None:
         """The frame is new or changed. A new frame begins its own lineage, unless it shares an existing one."""
-        if frame.parent_lineage_id is not None and frame.id not in self._frames and self._base_lacks(frame):
+        if frame.kind != WORKFLOW_FRAME and frame.id not in self._frames and self._base_lacks(frame):
             self._lineages[frame.lineage_id] = LineageState(frame.lineage_id, frame.scope_id, frame.parent_lineage_id)
         self._frames[frame.id] = frame
 
     def _base_lacks(self, frame: ExecutionFrame) -> bool:
         return self._base.frame(frame.id) is None
+
+    def open_scope(self, scope: RuntimeScope, state: dict[str, Json]) -> None:
+        """A child workflow begins."""
+        self._scopes[scope.id] = scope
+        self._fields[scope.id] = dict(state)
+        self.add(OpenScope(scope, state))
 
     def remove(self, operation: RemoveFrame) -> None:
         """The frame has ended."""

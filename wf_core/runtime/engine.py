@@ -17,7 +17,7 @@ from wf_core.expressions import copy_json
 from wf_core.models.results import NodeResult
 from wf_core.models.steps import ForeachNode, NodeUse
 from wf_core.models.workflow import Workflow
-from wf_core.plan import Plan, Program, compile_plan
+from wf_core.plan import Plan, Program, ValidationFailed, compile_plan
 from wf_core.reducers import ReducerDefinition
 from wf_core.run_limits import RunLimits
 from wf_core.run_state import (
@@ -211,10 +211,18 @@ async def _as_result(engine: _Engine, going: Awaitable[RunState]) -> RunState:
 class _Engine:
     """One run with everything that drives it."""
 
-    def __init__(self, program: Program, run: RunState, registry: Mapping[str, Any], platform: object) -> None:
+    def __init__(
+        self,
+        program: Program,
+        run: RunState,
+        registry: Mapping[str, Any],
+        platform: object,
+        subgraphs: Subgraphs | None = None,
+    ) -> None:
         self.program = program
         self.run = run
         self.registry = registry
+        self.children = subgraphs or {}
         self.platform = platform
         self.view = RunStateSlice(run)
 
@@ -231,7 +239,7 @@ class _Engine:
     ) -> _Engine:
         workflow.validate_structure().raise_for_errors()
         program = build_program(workflow, reducers, subgraphs)
-        return cls(program, create_run_state(program, workflow_input, limits=limits), registry, platform)
+        return cls(program, create_run_state(program, workflow_input, limits=limits), registry, platform, subgraphs)
 
     @classmethod
     def attach(
@@ -247,7 +255,7 @@ class _Engine:
             raise WorkflowExecutionError(
                 f"the run belongs to workflow {run.workflow_name!r}, not to {workflow.name!r}", code="workflow_mismatch"
             )
-        return cls(build_program(workflow, reducers, subgraphs), run, registry, platform)
+        return cls(build_program(workflow, reducers, subgraphs), run, registry, platform, subgraphs)
 
     def accept(self, payload: dict[str, Any] | None, outcome: str) -> bool:
         """Takes an answer, or makes a snapshot run again. False when there is nothing to drive."""
@@ -388,7 +396,7 @@ class _Engine:
         step = self._plan(frame).step(frame.node_id)
         if isinstance(step, NodeUse):
             try:
-                handler = self._handler(step)
+                handler = self._handler(frame, step)
                 call = kernel.prepare(self.program, self.view, frame.id, platform=self.platform)
                 return _Prepared(frame.id, call, handler)
             except Exception as error:  # the step's failure, which takes its turn among the answers of a batch
@@ -439,8 +447,11 @@ class _Engine:
 
     # -- handlers
 
-    def _handler(self, step: NodeUse) -> Any:
-        handler = self.registry.get(step.node)
+    def _handler(self, frame: ExecutionFrame, step: NodeUse) -> Any:
+        scope = self.run.scopes.get(frame.scope_id)
+        ref = None if scope is None else scope.workflow_ref
+        registry = self.registry if ref is None else self.children[ref.display].registry
+        handler = registry.get(step.node)
         if handler is None:
             raise WorkflowExecutionError(
                 f"no handler is registered for {step.node!r}",
@@ -499,9 +510,16 @@ def build_program(
 ) -> Program:
     """The workflow with its prepared children, compiled."""
     return Program(
-        compile_plan(workflow, reducers=reducers),
-        {key: compile_plan(child.workflow, reducers=child.reducers) for key, child in (subgraphs or {}).items()},
+        compile_plan(workflow, reducers=reducers), {key: _compile_child(c) for key, c in (subgraphs or {}).items()}
     )
+
+
+def _compile_child(child: PreparedSubgraph[Any]) -> Plan | ValidationFailed:
+    report = child.workflow.validate_structure()
+    if not report.ok:
+        faults = [f"[{issue.code.value}] {issue.path}: {issue.message}" for issue in report.errors]
+        return ValidationFailed("; ".join(faults))
+    return compile_plan(child.workflow, reducers=child.reducers)
 
 
 def create_run_state(program: Program, workflow_input: dict[str, Any], *, limits: RunLimits | None = None) -> RunState:

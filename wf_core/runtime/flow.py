@@ -9,9 +9,9 @@ from wf_core.errors import WorkflowExecutionError
 from wf_core.expressions import resolve_bindings
 from wf_core.models.steps import EndNode, ForeachNode, Step
 from wf_core.plan import Plan
-from wf_core.run_state import ITEM_FRAME, WORKFLOW_FRAME, ExecutionFrame, FrameStatus, Json
+from wf_core.run_state import SUBGRAPH_FRAME, WORKFLOW_FRAME, ExecutionFrame, FrameStatus, Json
 from wf_core.runtime.draft import Draft, open_visit_mode
-from wf_core.runtime.scheduler import ForeachIterationMetadata, damaged
+from wf_core.runtime.scheduler import ForeachIterationMetadata, damaged, subgraph_activation
 from wf_core.runtime.transition import Arrive, CompleteRun, RemoveFrame
 from wf_core.tokens import END
 
@@ -95,8 +95,10 @@ def end_item(draft: Draft, frame: ExecutionFrame) -> str | None:
 
 
 def end_frame(draft: Draft, frame: ExecutionFrame, outcome: str) -> str | None:
-    """The frame reached END: the root completes the run."""
-    if frame.kind == ITEM_FRAME or frame.kind != WORKFLOW_FRAME:
+    """The frame reached END: the root completes the run, the root of a child scope hands over to its caller."""
+    if frame.kind == SUBGRAPH_FRAME:
+        return _end_child(draft, frame, outcome)
+    if frame.kind != WORKFLOW_FRAME:
         raise damaged(f"frame {frame.id!r} of kind {frame.kind!r} cannot end a workflow", frame_id=frame.id)
     plan = draft.plan(frame)
     output = workflow_output(draft, plan, frame)
@@ -105,15 +107,32 @@ def end_frame(draft: Draft, frame: ExecutionFrame, outcome: str) -> str | None:
     return None
 
 
-def workflow_output(draft: Draft, plan: Plan, frame: ExecutionFrame) -> Json:
+def _end_child(draft: Draft, frame: ExecutionFrame, outcome: str) -> str:
+    """The child's end is noted with its caller, whose next dispatch takes the output; until then the scope stays."""
+    caller = draft.require_frame(frame.parent_frame_id, frame.id)
+    activation = subgraph_activation(caller)
+    if activation is None or activation["child_frame_id"] != frame.id:
+        raise damaged(f"frame {caller.id!r} does not wait for the child workflow of {frame.id!r}", frame_id=caller.id)
+    ended = {
+        **activation,
+        "outcome": outcome,
+        "prior_outcome": frame.prior_outcome,
+        "activated_incoming_edge": frame.activated_incoming_edge,
+    }
+    draft.put(replace(caller, metadata={**caller.metadata, "subgraph_activation": ended}))
+    draft.remove(RemoveFrame(frame.id, FrameStatus.COMPLETED, outcome=outcome))
+    return caller.id
+
+
+def workflow_output(draft: Draft, plan: Plan, frame: ExecutionFrame, *, label: str = "workflow output") -> Json:
     """The declared projection, or (without one) the state fields that the output schema names; checked."""
     workflow = plan.workflow
     if workflow.output:
-        output: Json = resolve_bindings(workflow.output, draft.sources(frame), label="workflow output")
+        output: Json = resolve_bindings(workflow.output, draft.sources(frame), label=label)
     else:
         state = draft.state(frame)
         output = {name: state[name] for name in workflow.output_schema.properties if name in state}
-    plan.output_check.check(output, "workflow output")
+    plan.output_check.check(output, label)
     return output
 
 

@@ -17,21 +17,28 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from wf_core.errors import WfError, WorkflowExecutionError, WorkflowStepLimitExceeded
-from wf_core.expressions import copy_json
-from wf_core.models.steps import ConditionNode, EndNode, ForeachNode, InterruptNode, JoinNode, NodeUse, Step
-from wf_core.paths import StatePath
-from wf_core.plan import Plan, Program, handler_name
+from wf_core.errors import WorkflowStepLimitExceeded
+from wf_core.models.steps import (
+    ConditionNode,
+    EndNode,
+    ForeachNode,
+    InterruptNode,
+    JoinNode,
+    NodeUse,
+    Step,
+    SubgraphNode,
+)
+from wf_core.plan import Program, handler_name
 from wf_core.run_state import ROOT_FRAME_ID, WORKFLOW_FRAME, ExecutionFrame, InterruptRequest, Json
 from wf_core.runtime.draft import BudgetMet, Draft
 from wf_core.runtime.failures import fail_run, take_failure
 from wf_core.runtime.flow import move, stands_at
-from wf_core.runtime.ops import conditions, ends, foreach, interrupts, nodes
+from wf_core.runtime.ops import conditions, ends, foreach, interrupts, nodes, subgraphs
 from wf_core.runtime.ops.interrupts import check_answer, waiting_place
 from wf_core.runtime.ops.nodes import NodeCall
 from wf_core.runtime.scheduler import ForeachIterationMetadata, damaged
-from wf_core.runtime.slice import MISSING, RunSlice, SliceMiss
-from wf_core.runtime.state_view import with_value
+from wf_core.runtime.slice import RunSlice, SliceMiss
+from wf_core.runtime.starting import check_input, initial_state, purpose_at
 from wf_core.runtime.transition import Place, Purpose, Transition
 
 MAX_WALK: Final = 64
@@ -76,36 +83,6 @@ def start(program: Program, workflow_input: dict[str, Json]) -> RunStart:
     return RunStart(
         workflow_input, initial_state(plan, workflow_input), frame, purpose_at(plan.step(plan.workflow.start))
     )
-
-
-def check_input(plan: Plan, workflow_input: dict[str, Json]) -> None:
-    """The input against the workflow's schema."""
-    try:
-        plan.input_check.check(workflow_input, "workflow input")
-    except WorkflowExecutionError as error:
-        raise WorkflowExecutionError(
-            error.message,
-            code="workflow_input_invalid",
-            path="input" + (error.path or "").removeprefix("workflow input"),
-            hint="the workflow shows the schema it wants as input_schema",
-        ) from error
-
-
-def initial_state(plan: Plan, workflow_input: dict[str, Json]) -> dict[str, Json]:
-    """Declared defaults in declaration order, then every top-level key of the input over them, declared or not."""
-    state: dict[str, Json] = {}
-    for declared in plan.workflow.state_schema.fields:
-        if declared.default is not None:
-            path: StatePath = declared.path
-            root = path.parts[0]
-            state[root] = with_value(state.get(root, MISSING), path.parts[1:], copy_json(declared.default), path)
-    state.update(copy_json(workflow_input))
-    return state
-
-
-def purpose_at(step: Step) -> Purpose:
-    """What a frame that stands at the step is due for."""
-    return Purpose.WALK if handler_name(step) is None else Purpose.STEP
 
 
 # ---- the handler step
@@ -284,16 +261,14 @@ def _control_step(draft: Draft, frame: ExecutionFrame, step: Step, walk: Walk) -
             return foreach.dispatch(draft, frame, step, inline_items=walk.inline_items)
         case InterruptNode():
             return interrupts.open_interrupt(draft, frame, step)
+        case SubgraphNode():
+            return subgraphs.dispatch(draft, frame, step)
         case EndNode():
             return ends.end(draft, frame, step)
         case JoinNode():
             return ends.join(draft, frame, step)
-        case _:
-            raise WfError(
-                f"step {step.id!r} of type {step.type!r} is not supported yet",
-                code="step_kind_unsupported",
-                path=f"nodes[{step.id}]",
-            )
+        case NodeUse():
+            raise damaged(f"step {step.id!r} needs a handler, the kernel cannot walk through it", frame_id=frame.id)
 
 
 def _announce(draft: Draft, frame: ExecutionFrame) -> None:

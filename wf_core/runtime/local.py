@@ -7,6 +7,7 @@ finished run can be read whole.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from wf_core.errors import WorkflowExecutionError
@@ -19,12 +20,14 @@ from wf_core.runtime.transition import (
     Arrive,
     Block,
     CloseActivation,
+    CloseScope,
     CommitFields,
     CompleteRun,
     FailRun,
     Offset,
     OpenActivation,
     OpenInterrupt,
+    OpenScope,
     Place,
     PutFrame,
     RemoveFrame,
@@ -57,6 +60,10 @@ def apply(run: RunState, transition: Transition) -> None:
                     block_frame_on_children(run, frame_id, child_ids)
             case RemoveFrame():
                 _end_frame(run, operation)
+            case OpenScope(scope, state):
+                run.scopes[scope.id] = replace(scope, committed_state=state)
+            case CloseScope():
+                pass  # kept, so that a finished run can be read whole
             case AppendWrites(lineage_id, writes):
                 run.lineages[lineage_id].writes.extend(writes)
             case CommitFields(scope_id, fields, _):
@@ -159,6 +166,8 @@ def _end_frame(run: RunState, operation: RemoveFrame) -> None:
     frame.status = operation.status
     if operation.finished_at is not None:
         frame.node_id = frame.finished_at_node_id = operation.finished_at
+    if operation.outcome is not None:
+        frame.metadata["workflow_outcome"] = operation.outcome
     if operation.error is not None:
         frame.metadata["error"] = operation.error.message
         frame.metadata["error_type"] = operation.error.error_type

@@ -208,3 +208,20 @@ def item_frame(
         parent_lineage_id=lineage_id,
         metadata=metadata,
     )
+
+
+def subgraph_activation(frame: ExecutionFrame) -> dict[str, Any] | None:
+    """The child workflow that a frame waits for, or whose end it has to take in; None when there is none.
+
+    ``workflow_ref``, ``scope_id``, ``lineage_id``, ``child_frame_id``, ``child_input``; once the child has ended also
+    its ``outcome``, ``prior_outcome`` and ``activated_incoming_edge``. Anything malformed raises.
+    """
+    record: Any = frame.metadata.get("subgraph_activation")
+    if record is None:
+        return None
+    texts = ("scope_id", "lineage_id", "child_frame_id")
+    if not isinstance(record, dict) or not all(isinstance(record.get(key), str) for key in texts):  # pyright: ignore[reportUnknownMemberType]
+        raise damaged(f"malformed subgraph_activation of frame {frame.id!r}", frame_id=frame.id)
+    if not isinstance(record.get("child_input"), dict):  # pyright: ignore[reportUnknownMemberType]
+        raise damaged(f"malformed subgraph_activation of frame {frame.id!r}: no child_input", frame_id=frame.id)
+    return cast(dict[str, Any], record)

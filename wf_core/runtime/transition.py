@@ -12,7 +12,15 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from wf_core.run_state import ExecutionFrame, FrameStatus, InterruptRequest, Json, StateWrite, TraceEntry
+from wf_core.run_state import (
+    ExecutionFrame,
+    FrameStatus,
+    InterruptRequest,
+    Json,
+    RuntimeScope,
+    StateWrite,
+    TraceEntry,
+)
 
 
 class Purpose(StrEnum):
@@ -76,6 +84,23 @@ class RemoveFrame:
     status: FrameStatus
     finished_at: str | None = None
     error: ItemError | None = None
+    outcome: str | None = None
+    """How the workflow of its scope ended, for the root frame of a child scope."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenScope:
+    """A child workflow begins: its scope, with its input, and its first state."""
+
+    scope: RuntimeScope
+    state: dict[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class CloseScope:
+    """A child workflow's output was taken; nothing reads its scope any more."""
+
+    scope_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +258,8 @@ Operation = (
     | Place
     | Block
     | RemoveFrame
+    | OpenScope
+    | CloseScope
     | AppendWrites
     | CommitFields
     | OpenActivation
