@@ -38,6 +38,7 @@ from wf_core.models import (
     validate_strict_json_value,
     workflow_ref_from,
 )
+from wf_core.run_codec import PersistedRunState, dump_run_state, load_run_state, load_run_state_with_upgrade
 from wf_core.run_limits import RunLimits
 from wf_core.run_state import (
     ExecutionFrame,
@@ -99,6 +100,7 @@ __all__ = [
     "NodeUse",
     "ObjectExpression",
     "PathExpression",
+    "PersistedRunState",
     "PreparedSubgraph",
     "ReducerRef",
     "ReducerSpec",
@@ -123,9 +125,12 @@ __all__ = [
     "WorkflowStepLimitExceeded",
     "admit_step_attempt",
     "coerce_node_result",
+    "dump_run_state",
     "execute_workflow",
     "execute_workflow_async",
     "execute_workflow_result_async",
+    "load_run_state",
+    "load_run_state_with_upgrade",
     "remaining_step_attempts",
     "resume_workflow",
     "resume_workflow_async",

@@ -64,6 +64,7 @@ class Dispatcher:
                 "revision": frame.revision,
                 "workflow": frame.digest,
                 "node": frame.node,
+                "at": frame.position,
             },
             queue=self._queue,
             producer=self._producer,

@@ -16,7 +16,7 @@ from wf_worker.store.protocol import Ready
 def register_task(app: Celery, runner: Callable[[], StepRunner], store_id: str) -> Any:
     """Registers ``wf.step`` on an application. ``runner`` gives the process's step runner."""
 
-    def step(self: Any, *, run: str, frame: str, revision: str, workflow: str, node: str) -> str:
+    def step(self: Any, *, run: str, frame: str, revision: str, workflow: str, node: str, at: int) -> str:
         # A message of another store would be refused as stale there; here it would be lost without a word.
         headers: Any = self.request.headers or {}
         sender: Any = headers.get(STORE_HEADER) or getattr(self.request, STORE_HEADER, None)
@@ -24,7 +24,7 @@ def register_task(app: Celery, runner: Callable[[], StepRunner], store_id: str) 
             raise StoreError(
                 f"a message of store {sender!r} reached a worker of store {store_id!r}", code="foreign_message"
             )
-        return runner().run(Ready(run, frame, revision, workflow, node)).value
+        return runner().run(Ready(run, frame, revision, workflow, node, at)).value
 
     decorate: Any = app.task
     return decorate(

@@ -12,7 +12,7 @@ INDEX_ONLY = "due"
 def test_no_late_call_on_a_deleted_run_writes_anything(case: StoreCase) -> None:
     run = everything(case)
     case.store.cancel(run.incarnation)
-    case.records.call("load", run.incarnation, "call", "frame", "token", 1, "input")
+    case.records.call("load", run.incarnation, "call", "frame", "token", 1, "input", "scope")
     sent = [call for call in case.records.sent if call[0] != "create"]
     case.drop_header(run.incarnation)
     case.store.due(run.incarnation)

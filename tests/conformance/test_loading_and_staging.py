@@ -9,6 +9,7 @@ import pytest
 from tests.conformance.driving import Driver, start
 from tests.conformance.workflows import each, items, line
 from tests.support.stores import StoreCase
+from wf_worker.store.keys import short
 from wf_worker.store.protocol import Claim, CommitStatus
 
 
@@ -35,7 +36,7 @@ def test_a_load_reads_state_and_input_under_the_token(case: StoreCase, run: Driv
     claim = run.claim(run.ready[0])
     scope = claim.view.head(claim.frame_id).scope
 
-    assert load(case, run, claim.frame, claim.token, "input") == b'{"value":"x"}'
+    assert load(case, run, claim.frame, claim.token, "input", short("root")) == b'{"value":"x"}'
     assert load(case, run, claim.frame, claim.token, "state", scope, 2, "value", "absent") == [b'="x"', None]
     assert load(case, run, claim.frame, claim.token, "state", scope, 1, "*") == [b"value", b'="x"']
 
@@ -43,15 +44,15 @@ def test_a_load_reads_state_and_input_under_the_token(case: StoreCase, run: Driv
 def test_a_load_with_another_token_is_stale(case: StoreCase, run: Driver) -> None:
     claim = run.claim(run.ready[0])
 
-    assert load(case, run, claim.frame, "other", "input") == "stale"
-    assert load(case, run, claim.frame, "", "input") == "stale"
+    assert load(case, run, claim.frame, "other", "input", short("root")) == "stale"
+    assert load(case, run, claim.frame, "", "input", short("root")) == "stale"
 
 
 def test_a_load_after_the_run_has_ended_is_stale(case: StoreCase, run: Driver) -> None:
     claim = run.claim(run.ready[0])
     case.store.cancel(run.incarnation)
 
-    assert load(case, run, claim.frame, claim.token, "input") == "stale"
+    assert load(case, run, claim.frame, claim.token, "input", short("root")) == "stale"
 
 
 def test_a_frame_at_an_interrupt_is_read_under_its_revision(case: StoreCase, run: Driver) -> None:
@@ -59,8 +60,8 @@ def test_a_frame_at_an_interrupt_is_read_under_its_revision(case: StoreCase, run
     run.finish(claim, "ask")
     [opened] = case.store.interrupts(run.incarnation)
 
-    assert load(case, run, claim.frame, opened.revision, "input") == b'{"value":"x"}'
-    assert load(case, run, claim.frame, claim.token, "input") == "stale"
+    assert load(case, run, claim.frame, opened.revision, "input", short("root")) == b'{"value":"x"}'
+    assert load(case, run, claim.frame, claim.token, "input", short("root")) == "stale"
 
 
 def test_items_and_results_of_a_foreach_are_loaded_by_index(case: StoreCase) -> None:

@@ -56,7 +56,7 @@ def test_a_worker_of_the_lost_future_can_do_nothing(case: StoreCase) -> None:
     assert run.store.renew(zombie) == "stale"
     assert run.store.give_back(zombie) == ()
     assert run.store.lost(run.incarnation, zombie.frame, zombie.token)[0] == "stale"
-    load = case.records.call("load", run.incarnation, "call", zombie.frame, zombie.token, 1, "input")
+    load = case.records.call("load", run.incarnation, "call", zombie.frame, zombie.token, 1, "input", "scope")
     stage = case.records.call("stage", run.incarnation, "call", zombie.frame, zombie.token, "value", "v", 0, 1, b"x")
     assert (load[0], stage[0]) == (b"stale", b"stale")
     assert case.contents() == before

@@ -109,7 +109,7 @@ class Walker:
         if claim is None:
             return None
         scope = claim.view.head(claim.frame_id).scope
-        wants: list[str | int] = ["input", "state", scope, 1, "last"]
+        wants: list[str | int] = ["input", scope, "state", scope, 1, "last"]
         if ":" in frame:
             wants += ["item", frame, "results", frame.partition(":")[0], 0, 5]
         count = 4 if ":" in frame else 2

@@ -24,22 +24,15 @@ load_run_state_with_upgrade remaining_step_attempts resume_workflow resume_workf
 step_workflow step_workflow_async validate_strict_json_value validate_workflow workflow_ref_from
 """
 
-STILL_TO_COME = {"PersistedRunState", "dump_run_state", "load_run_state", "load_run_state_with_upgrade"}
-"""The stored form of a run in memory; its names join the facade with it."""
 
-
-def test_the_facade_lists_exactly_the_public_names_that_exist() -> None:
-    assert set(wf_core.__all__) == set(PUBLIC.split()) - STILL_TO_COME
+def test_the_facade_lists_exactly_the_public_names() -> None:
+    assert set(wf_core.__all__) == set(PUBLIC.split())
     assert len(wf_core.__all__) == len(set(wf_core.__all__))
 
 
 @pytest.mark.parametrize("name", sorted(wf_core.__all__))
 def test_every_listed_name_can_be_imported(name: str) -> None:
     assert getattr(wf_core, name) is not None
-
-
-def test_names_still_to_come_are_not_there_yet() -> None:
-    assert not [name for name in STILL_TO_COME if hasattr(wf_core, name)]
 
 
 def test_no_module_below_the_facade_imports_from_it() -> None:

@@ -32,7 +32,14 @@ def messages(app: Celery, settings: Settings) -> Iterator[tuple[Ready, int]]:
                 body = message.body if isinstance(message.body, bytes) else str(message.body).encode()
                 _args, kwargs, _embed = json.loads(body)
                 yield (
-                    Ready(kwargs["run"], kwargs["frame"], kwargs["revision"], kwargs["workflow"], kwargs["node"]),
+                    Ready(
+                        kwargs["run"],
+                        kwargs["frame"],
+                        kwargs["revision"],
+                        kwargs["workflow"],
+                        kwargs["node"],
+                        kwargs["at"],
+                    ),
                     len(body),
                 )
         finally:

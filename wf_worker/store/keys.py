@@ -20,6 +20,7 @@ Below a run (``base``)::
     a            hash: activation heads by activation key, `<key>:t` their opaque template
     i:<act> r:<act> w:<act>        items by index; results by index; indexes of waiting items
     s:<scope>    hash: committed top-level state fields
+    sc           hash: inputs of child scopes by scope key (the root's is in the header)
     l:<frame>    string: the pending writes of a concurrent item's lineage, one record a line
     x:<name>     string: one large value, staged in chunks
     t            stream: trace entries, ids `<ordinal>-0`
@@ -64,6 +65,7 @@ RUN_KEYS: Final = {
     "RESULTS": "r:",
     "WAITING": "w:",
     "STATE": "s:",
+    "SCOPES": "sc",
     "LINEAGE": "l:",
     "STAGED": "x:",
     "TRACE": "t",

@@ -365,13 +365,18 @@ class Call:
             return [part for name, value in state.items() for part in (name.encode(), value)]
         return [state.get(name) for name in names]
 
+    def input_of(self, scope: str) -> bytes | None:
+        """The input of a scope: a child's lies apart, the root's in the header."""
+        child = self.run.scopes.get(scope)
+        return self.run.header.get("input") if child is None else child
+
     def slice(self, key: str, *, wants_input: bool, names: Sequence[str]) -> Answer:
         """What a claim or an answer reads."""
         header = self.run.header
         return [
             self.ancestry(key),
             self.fields_of(self.run.frames[key].scope, names),
-            header.get("input") if wants_input else None,
+            self.input_of(self.run.frames[key].scope) if wants_input else None,
             header.get("run_id"),
             header.get("digest"),
             header.get("max_steps"),
@@ -521,6 +526,16 @@ class Call:
                     self.drop_large(key, field)
                     run.state.setdefault(key, {})[field] = value
                 run.names.add(f"s:{key}")
+            case "scope":
+                run.scopes[key] = args[1]
+                run.state[key] = dict(_pairs(args[2:]))
+                run.names.add(f"s:{key}")
+            case "unscope":
+                for field in run.state.get(key, {}):
+                    self.drop_large(key, field)
+                run.state.pop(key, None)
+                run.scopes.pop(key, None)
+                run.names.discard(f"s:{key}")
             case "staged":
                 run.names.add(f"x:{key}")
             case "open":

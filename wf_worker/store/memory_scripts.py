@@ -129,7 +129,7 @@ def _load(call: Call, args: Arguments) -> Any:
             scope = args.text()
             return call.fields_of(scope, args.texts(args.number()))
         case "input":
-            return call.run.header.get("input")
+            return call.input_of(args.text())
         case "item":
             return call.item_of(args.text(), small_only=False)
         case "results":

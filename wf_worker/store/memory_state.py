@@ -120,6 +120,7 @@ class RunRecords:
     results: dict[str, dict[str, bytes]] = field(default_factory=dict[str, dict[str, bytes]])
     waiting: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
     state: dict[str, dict[str, bytes]] = field(default_factory=dict[str, dict[str, bytes]])
+    scopes: dict[str, bytes] = field(default_factory=dict[str, bytes])
     lineages: dict[str, bytes] = field(default_factory=dict[str, bytes])
     staged: dict[str, bytes] = field(default_factory=dict[str, bytes])
     trace: list[TraceRecord] = field(default_factory=list[TraceRecord])

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final, cast
 
 from wf_core.models.workflow import Workflow
-from wf_core.plan import Program, compile_plan
+from wf_core.plan import Plan, Program, compile_plan
 from wf_core.reducers import ReducerDefinition
 from wf_worker.errors import RunDamaged
 from wf_worker.store.encoding import from_bytes
@@ -34,20 +34,34 @@ class Plans:
             if program is not None:
                 self._known.move_to_end(digest)
                 return program
-        data = self._load(digest)
-        if data is None:
-            raise RunDamaged(
-                f"the workflow document {digest} is not in the store", path=f"doc:{digest}", hint="publish it again"
-            )
-        program = Program(
-            compile_plan(Workflow.model_validate(from_bytes(data, f"workflow {digest}")), reducers=self._reducers), {}
-        )
-        if program.root.digest != digest:
-            raise RunDamaged(
-                f"the workflow document {digest} has the digest {program.root.digest}", path=f"doc:{digest}"
-            )
+        record = self._document(digest)
+        if record.get("program") == 1:
+            pinned: dict[str, str] = record["children"]
+            program = Program(self._plan(record["root"]), {key: self._plan(child) for key, child in pinned.items()})
+        else:
+            program = Program(self._compile(record, digest))
         with self._lock:
             self._known[digest] = program
             while len(self._known) > MAX_PLANS:
                 self._known.popitem(last=False)
         return program
+
+    def _plan(self, digest: str) -> Plan:
+        return self._compile(self._document(digest), digest)
+
+    def _document(self, digest: str) -> dict[str, Any]:
+        data = self._load(digest)
+        if data is None:
+            raise RunDamaged(
+                f"the workflow document {digest} is not in the store", path=f"doc:{digest}", hint="publish it again"
+            )
+        record = from_bytes(data, f"workflow {digest}")
+        if not isinstance(record, dict):
+            raise RunDamaged(f"the workflow document {digest} is no object", path=f"doc:{digest}")
+        return cast(dict[str, Any], record)
+
+    def _compile(self, record: Any, digest: str) -> Plan:
+        plan = compile_plan(Workflow.model_validate(record), reducers=self._reducers)
+        if plan.digest != digest:
+            raise RunDamaged(f"the workflow document {digest} has the digest {plan.digest}", path=f"doc:{digest}")
+        return plan

@@ -111,14 +111,18 @@ class Records(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A frame that a message should name. ``frame`` is its store key, ``node`` the id of its step, ``label`` the
-    capability (or the kind of control step) that people see in Celery's tools."""
+    """A frame that a message should name.
+
+    ``frame`` is its store key, ``node`` the id of its step and ``position`` that step's place in the program; ``label``
+    is the capability (or the kind of control step) that people see in Celery's tools.
+    """
 
     incarnation: str
     frame: str
     revision: str
     digest: str
     node: str
+    position: int
     label: str = ""
 
 

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from wf_core.models.steps import Step
+from wf_core.errors import WorkflowExecutionError
+from wf_core.models.steps import SubgraphNode
 from wf_core.models.workflow import Workflow
 from wf_core.plan import Needs, Program, handler_name, workflow_digest
 from wf_core.reducers import ReducerDefinition
@@ -119,6 +120,50 @@ class RunStore:
             )
         return Published(workflow.name, version, digest, created=version not in known)
 
+    def program_of(self, digest: str) -> str:
+        """The digest of the program that a run of this workflow executes.
+
+        A workflow that enters no other is a program by itself. Else every workflow it can enter is looked up now, by
+        name (the newest version) or by artifact and version, and pinned by digest in a document of its own. Raises
+        ``child_workflow_missing`` where one is not published, and ``workflow_cycle`` where one would enter itself.
+        """
+        root = self._workflow(digest)
+        pinned: dict[str, str] = {}
+        self._pin(root, pinned, (root.name,))
+        if not pinned:
+            return digest
+        record = to_bytes({"program": 1, "root": digest, "children": dict(sorted(pinned.items()))})
+        program = "program:" + hashlib.sha256(record).hexdigest()
+        self.records.put_document(program, record)
+        return program
+
+    def _pin(self, workflow: Workflow, pinned: dict[str, str], above: tuple[str, ...]) -> None:
+        for i, step in enumerate(workflow.nodes):
+            if not isinstance(step, SubgraphNode):
+                continue
+            ref, place = step.workflow, f"nodes[{i}].workflow"
+            name = ref.name if ref.name is not None else str(ref.artifact_id)
+            if name in above:
+                raise RequestRefused(
+                    f"workflow {name!r} would enter itself: {' -> '.join((*above, name))}",
+                    code="workflow_cycle",
+                    path=place,
+                )
+            versions = self.versions(name)
+            version = str(ref.version) if ref.version is not None else next(reversed(versions), None)
+            if version is None or version not in versions:
+                raise RequestRefused(
+                    f"step {step.id!r} enters workflow {ref.display!r}, which is not published",
+                    code="child_workflow_missing",
+                    path=place,
+                    hint="publish it before a run is started",
+                )
+            pinned[ref.display] = versions[version]
+            self._pin(self._workflow(versions[version]), pinned, (*above, name))
+
+    def _workflow(self, digest: str) -> Workflow:
+        return self.program(digest).root.workflow
+
     def workflow_names(self) -> list[str]:
         """The names of all published workflows, sorted."""
         return sorted(self.records.flow_names())
@@ -213,7 +258,7 @@ class RunStore:
             raise ValueError(f"the owner {owner!r} may not hold a bar: it is a word of the frame's head")
         token = token or self._new_id()
         program = self.program(ready.digest)
-        wants_input, names = _wants(program.root.needs.get(ready.node, Needs()))
+        wants_input, names = _wants(_needs_of(program, ready))
         reply = self._call(
             "claim",
             ready.incarnation,
@@ -290,7 +335,7 @@ class RunStore:
         if need.kind == "results":
             return self._load_results(incarnation, frame, token, view, need)
         wants: dict[str, list[Arg]] = {
-            "input": ["input"],
+            "input": ["input", short(need.key)],
             "state": ["state", short(need.key), len(need.names), *need.names],
             "item": ["item", view.key(need.key) if need.kind == "item" else ""],
             "large": ["large", need.names[-1] if need.names else ""],
@@ -301,7 +346,7 @@ class RunStore:
         value: Any = reply.values[1][0]
         match need.kind:
             case "input":
-                view.give_input(value)
+                view.give_input(need.key, value)
             case "state":
                 view.give_state(need.key, need.names, value)
             case "large":
@@ -355,11 +400,13 @@ class RunStore:
         """Applies a transition under a claim: one call, preceded by staging where values are large."""
         call_id = call_id or self._new_id()
         program = self.program(claim.view.digest)
-        encoded = TransitionEncoder(claim.view, program.root, call_id).encode(transition)
+        encoded = TransitionEncoder(claim.view, program, call_id).encode(transition)
         if not self._stage(claim, encoded, call_id):
             return Committed(CommitStatus.REFUSED, reason="stale")
         wants_input, names = (
-            _wants(program.root.needs.get(ready_node, Needs())) if next_token and ready_node else ("0", [])
+            _wants(program.for_scope(claim.view.scope(claim.view.own.scope_id)).needs.get(ready_node, Needs()))
+            if next_token and ready_node
+            else ("0", [])
         )
         reply = self._call(
             "commit",
@@ -515,10 +562,10 @@ class RunStore:
             )
             if isinstance(transition, Refused):
                 raise _not_open(transition.value, number)
-            encoded = TransitionEncoder(view, program.root, call_id).encode(transition)
+            encoded = TransitionEncoder(view, program, call_id).encode(transition)
             if encoded.staged_items or encoded.staged_values:
                 transition = self._unstaged(incarnation, frame_key, opened, view, program, payload, outcome, left)
-                encoded = TransitionEncoder(view, program.root, call_id).encode(transition)
+                encoded = TransitionEncoder(view, program, call_id).encode(transition)
             reply = self._call(
                 "resume",
                 incarnation,
@@ -736,10 +783,9 @@ class RunStore:
         ready: tuple[Ready, ...] = ()
         if out:
             text = _text(digest)
-            plan = self.program(text).root
+            program = self.program(text)
             ready = tuple(
-                _ready(incarnation, out[i], out[i + 1], text, plan.step_at(int(out[i + 2])))
-                for i in range(0, len(out), 3)
+                _ready(incarnation, out[i], out[i + 1], text, program, int(out[i + 2])) for i in range(0, len(out), 3)
             )
         return _Reply(values, ready)
 
@@ -775,8 +821,19 @@ def _text(value: Any) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
-def _ready(incarnation: str, frame: bytes, revision: bytes, digest: str, step: Step) -> Ready:
-    return Ready(incarnation, _text(frame), _text(revision), digest, step.id, handler_name(step) or step.type)
+def _ready(incarnation: str, frame: bytes, revision: bytes, digest: str, program: Program, position: int) -> Ready:
+    _, step = program.step_at(position)
+    label = handler_name(step) or step.type
+    return Ready(incarnation, _text(frame), _text(revision), digest, step.id, position, label)
+
+
+def _needs_of(program: Program, ready: Ready) -> Needs:
+    """What the step that a message names is known to read; a hint, so an unknown position reads nothing beforehand."""
+    try:
+        plan, step = program.step_at(ready.position)
+    except WorkflowExecutionError:
+        return Needs()
+    return plan.needs.get(step.id, Needs())
 
 
 def _wants(needs: Needs) -> tuple[str, list[str]]:
@@ -799,7 +856,7 @@ def _inline(encoded: Encoded) -> Encoded:
     for name, args in encoded.operations:
         if name == "staged":
             continue
-        if name == "fields":
+        if name in ("fields", "scope"):
             args = [_unstaged_value(encoded, arg) for arg in args]
         inline.operations.append((name, args))
     return inline

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, cast
 
+from wf_core.models.workflow_refs import WorkflowRef
 from wf_core.paths import StatePath
 from wf_core.plan import Plan
 from wf_core.run_state import ROOT_SCOPE_ID, SUBGRAPH_FRAME, ExecutionFrame, Json, LineageState, RuntimeScope
+from wf_core.runtime.scheduler import subgraph_activation
 from wf_core.runtime.slice import MISSING, Missing, Need, SliceMiss, Unloaded, fold_overlay
 from wf_core.runtime.transition import ItemResult
 from wf_worker.errors import RunDamaged
 from wf_worker.store.encoding import decode_frame, decode_writes, frame_from_template, from_bytes
-from wf_worker.store.keys import short
 
 HEAD_WORDS: Final = 17
 
@@ -107,7 +108,8 @@ class StoredSlice:
     _stored: dict[str, _Stored] = field(default_factory=dict[str, "_Stored"])
     _frames: dict[str, ExecutionFrame] = field(default_factory=dict[str, ExecutionFrame])
     _lineages: dict[str, _Lineage] = field(default_factory=dict[str, "_Lineage"])
-    _input: dict[str, Json] | None = None
+    _inputs: dict[str, dict[str, Json]] = field(default_factory=dict[str, dict[str, Json]])
+    _scopes: dict[str, RuntimeScope | None] = field(default_factory=dict[str, RuntimeScope | None])
     _state: dict[tuple[str, str], Json | Missing] = field(default_factory=dict[tuple[str, str], Any])
     _whole: set[str] = field(default_factory=set[str])
     _results: dict[str, Sequence[ItemResult]] = field(default_factory=dict[str, Sequence[ItemResult]])
@@ -124,10 +126,8 @@ class StoredSlice:
             view._add(record)
         view.frame_id = next(iter(view._frames))
         if workflow_input is not None:
-            view.give_input(workflow_input)
-        view.give_state(
-            ROOT_SCOPE_ID if stored[0].head.scope == short(ROOT_SCOPE_ID) else view.own.scope_id, names, values
-        )
+            view.give_input(view.own.scope_id, workflow_input)
+        view.give_state(view.own.scope_id, names, values)
         return view
 
     @property
@@ -157,12 +157,12 @@ class StoredSlice:
 
     # -- what is given later
 
-    def give_input(self, data: bytes) -> None:
-        """The workflow's input."""
+    def give_input(self, scope_id: str, data: bytes) -> None:
+        """The input of a scope's workflow."""
         value = from_bytes(data, "workflow input")
         if not isinstance(value, dict):
             raise RunDamaged("the workflow input is no object", path="h.input")
-        self._input = value
+        self._inputs[scope_id] = value
 
     def give_state(self, scope_id: str, names: Sequence[str], values: Sequence[Any]) -> None:
         """State fields, in the order of ``names``; ``*`` is all, as field and value by turns."""
@@ -194,12 +194,31 @@ class StoredSlice:
         return self._frames.get(frame_id)
 
     def scope(self, scope_id: str) -> RuntimeScope | None:
-        return RuntimeScope(scope_id, self.plan.workflow.name) if scope_id == ROOT_SCOPE_ID else None
+        if scope_id == ROOT_SCOPE_ID:
+            return RuntimeScope(scope_id, self.plan.workflow.name)
+        if scope_id not in self._scopes:
+            self._scopes[scope_id] = self._child_scope(scope_id)
+        return self._scopes[scope_id]
+
+    def _child_scope(self, scope_id: str) -> RuntimeScope | None:
+        """A child scope is known by its root frame, or by the caller that has still to take its output."""
+        for frame in self._frames.values():
+            if frame.kind == SUBGRAPH_FRAME and frame.scope_id == scope_id:
+                workflow = frame.metadata.get("workflow")
+                if not isinstance(workflow, dict):
+                    raise RunDamaged(f"frame {frame.id!r} does not name its workflow", path=f"frames[{frame.id}]")
+                known = cast(dict[str, Any], workflow)
+                return RuntimeScope(scope_id, known["name"], workflow_ref=WorkflowRef.model_validate(known["ref"]))
+            activation = subgraph_activation(frame)
+            if activation is not None and activation["scope_id"] == scope_id:
+                ref = WorkflowRef.model_validate(activation["workflow_ref"])
+                return RuntimeScope(scope_id, ref.display, workflow_ref=ref)
+        return None
 
     def workflow_input(self, scope_id: str) -> dict[str, Json]:
-        if self._input is None:
+        if scope_id not in self._inputs:
             raise SliceMiss(Need("input", scope_id))
-        return self._input
+        return self._inputs[scope_id]
 
     def state_field(self, scope_id: str, name: str) -> Json | Missing:
         value = self._state.get((scope_id, name), None)
@@ -229,7 +248,13 @@ class StoredSlice:
 
     def lineage(self, lineage_id: str) -> LineageState | None:
         found = self._lineages.get(lineage_id)
-        return None if found is None else found.state
+        if found is not None:
+            return found.state
+        for frame in self._frames.values():  # the root lineage of a child that has ended; all of it was committed
+            activation = subgraph_activation(frame)
+            if activation is not None and activation["lineage_id"] == lineage_id:
+                return LineageState(lineage_id, activation["scope_id"])
+        return None
 
     def overlay(self, lineage_id: str) -> Mapping[StatePath, Json]:
         found = self._lineages.get(lineage_id)

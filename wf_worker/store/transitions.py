@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from wf_core.plan import Plan
-from wf_core.run_state import ITEM_FRAME, WORKFLOW_FRAME, ExecutionFrame
+from wf_core.plan import Program
+from wf_core.run_state import ITEM_FRAME, WORKFLOW_FRAME, ExecutionFrame, Json, RuntimeScope
 from wf_core.runtime.slice import Unloaded
 from wf_core.runtime.transition import (
     Activation,
@@ -13,12 +13,14 @@ from wf_core.runtime.transition import (
     Arrive,
     Block,
     CloseActivation,
+    CloseScope,
     CommitFields,
     CompleteRun,
     FailRun,
     Offset,
     OpenActivation,
     OpenInterrupt,
+    OpenScope,
     Operation,
     Place,
     PutFrame,
@@ -60,11 +62,12 @@ class Encoded:
 class TransitionEncoder:
     """Encodes one transition over the slice it was decided on."""
 
-    def __init__(self, view: StoredSlice, plan: Plan, call_id: str) -> None:
+    def __init__(self, view: StoredSlice, program: Program, call_id: str) -> None:
         self._view = view
-        self._plan = plan
+        self._program = program
         self._call_id = call_id
         self._new: dict[str, ExecutionFrame] = {}
+        self._scopes: dict[str, RuntimeScope] = {}
         self._encoded = Encoded()
 
     def encode(self, transition: Transition) -> Encoded:
@@ -72,6 +75,8 @@ class TransitionEncoder:
         for operation in transition.operations:
             if isinstance(operation, PutFrame):
                 self._new[operation.frame.id] = operation.frame
+            elif isinstance(operation, OpenScope):
+                self._scopes[operation.scope.id] = operation.scope
         # What began and ended inside this transition was never anywhere, and leaves only its trace.
         passed = {
             operation.frame_id
@@ -99,10 +104,11 @@ class TransitionEncoder:
             case AppendWrites(lineage_id, writes):
                 self._add("writes", self._lineage_key(lineage_id), encoding.encode_writes(writes))
             case CommitFields(scope_id, fields, _):
-                args: list[Arg] = [short(scope_id)]
-                for name, value in fields.items():
-                    args += [name, self._value(to_bytes(value))]
-                self._add("fields", *args)
+                self._add("fields", short(scope_id), *self._fields(fields))
+            case OpenScope(scope, state):
+                self._add("scope", short(scope.id), to_bytes(scope.workflow_input), *self._fields(state))
+            case CloseScope(scope_id):
+                self._add("unscope", short(scope_id))
             case OpenActivation(activation):
                 self._open(activation)
             case Arrive(activation_id, index, frame_id, _, error):
@@ -129,13 +135,31 @@ class TransitionEncoder:
                 frame = self._new.get(entry.frame_id) or self._view.frame(entry.frame_id)
                 self._add("trace", _number(step), encoding.encode_trace(entry, frame))
 
+    def _fields(self, fields: dict[str, Json]) -> list[Arg]:
+        args: list[Arg] = []
+        for name, value in fields.items():
+            args += [name, self._value(to_bytes(value))]
+        return args
+
+    def _position(self, scope_id: str, node_id: str) -> int:
+        return self._program.position(self._scopes.get(scope_id) or self._view.scope(scope_id), node_id)
+
     def _put(self, frame: ExecutionFrame) -> None:
         key = frame_key(frame)
         kind = self._kind(frame)
         chain = self._chain(frame)
         parent = "" if frame.parent_frame_id is None else self._key(frame.parent_frame_id)
         body = encoding.encode_frame(frame, item_elsewhere=kind == "c")
-        self._add("frame", key, self._plan.positions[frame.node_id], parent, short(frame.scope_id), chain, kind, body)
+        self._add(
+            "frame",
+            key,
+            self._position(frame.scope_id, frame.node_id),
+            parent,
+            short(frame.scope_id),
+            chain,
+            kind,
+            body,
+        )
 
     def _kind(self, frame: ExecutionFrame) -> str:
         if self._view.knows(frame.id):
@@ -199,7 +223,7 @@ class TransitionEncoder:
             policy,
             self._key(activation.frame_id),
             f"{chain},{own}" if chain else own,
-            self._plan.positions[activation.body_node_id],
+            self._position(activation.scope_id, activation.body_node_id),
             short(activation.scope_id),
             activation.body_purpose.value,
             _number(activation.step),

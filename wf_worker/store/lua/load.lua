@@ -1,7 +1,7 @@
 -- load: more of what a claimed frame reads. Nothing it reads can change while it is claimed or stands at an open
 -- interrupt, so a slice may be loaded in several calls.
 -- ARGV 5 frame key, 6 token, or the frame's revision when it stands at an interrupt, 7 number of wants, then each want:
---      state <scope key> <n> <names...> | input | item <frame key> | results <activation> <from> <to> | large <name>
+--      state <scope key> <n> <names...> | input <scope key> | item <frame key> | results <activation> <from> <to> | large <name>
 -- answers loaded <values in order; results: <n> <values>> | gone | stale
 if gone() then return answer({'gone'}) end
 local head = head_of(ARGV[5])
@@ -17,8 +17,8 @@ for i = 1, tonumber(ARGV[7]) do
     values[i] = fields_of(ARGV[at + 1], names)
     at = at + 3 + n
   elseif kind == 'input' then
-    values[i] = get('input')
-    at = at + 1
+    values[i] = input_of(ARGV[at + 1])
+    at = at + 2
   elseif kind == 'item' then
     values[i] = item_of(ARGV[at + 1], false)
     at = at + 2

@@ -366,12 +366,17 @@ local function fields_of(scope, names)
   return call('HMGET', base .. STATE .. scope, unpack(names))
 end
 
+-- The input of a scope: a child's lies apart, the root's in the header.
+local function input_of(scope)
+  return call('HGET', base .. SCOPES, scope) or get('input')
+end
+
 -- from: position in ARGV of: whether the input is wanted, how many names ('*' counts as one name), the names.
 local function slice(key, from)
   local head, names = head_of(key), {}
   for i = 1, tonumber(ARGV[from + 1]) do names[i] = ARGV[from + 1 + i] end
   return {
-    ancestry(key), fields_of(head[SCOPE], names), ARGV[from] == '1' and get('input') or false,
+    ancestry(key), fields_of(head[SCOPE], names), ARGV[from] == '1' and input_of(head[SCOPE]) or false,
     get('run_id'), get('digest'), get('max_steps'), get('steps'),
   }
 end
@@ -427,13 +432,14 @@ local function check_operations(from, count, steps)
   call('HLEN', base .. BODIES)
   call('HLEN', base .. ACTIVATIONS)
   call('HLEN', base .. CLOSED)
+  call('HLEN', base .. SCOPES)
   call('SCARD', base .. NAMES)
   call('XLEN', base .. TRACE)
   return each_operation(from, count, function(name, at)
     if name == 'open' or name == 'arrive' then check_activation(ARGV[at]) end
     if name == 'writes' then call('STRLEN', base .. LINEAGE .. ARGV[at]) end
     if name == 'arrive' then call('STRLEN', base .. LINEAGE .. ARGV[at + 2]) end
-    if name == 'fields' then call('HLEN', base .. STATE .. ARGV[at]) end
+    if name == 'fields' or name == 'scope' or name == 'unscope' then call('HLEN', base .. STATE .. ARGV[at]) end
     if name == 'interrupt' then
       local head = head_of(ARGV[at])
       local near = head and string.match(head[CHAIN], '([^,.]+)%.[qc]$')
@@ -564,6 +570,15 @@ local function apply_operations(from, count, steps)
         call('HSET', base .. STATE .. a[at], unpack(set_fields, i, math.min(i + 999, #set_fields)))
       end
       call('SADD', base .. NAMES, STATE .. a[at])
+    elseif name == 'scope' then      -- scope key, input, then field and value by turns
+      call('HSET', base .. SCOPES, a[at], a[at + 1])
+      for i = 2, size - 1, 2 do call('HSET', base .. STATE .. a[at], a[at + i], a[at + i + 1]) end
+      call('SADD', base .. NAMES, STATE .. a[at])
+    elseif name == 'unscope' then    -- scope key
+      for _, field in ipairs(call('HKEYS', base .. STATE .. a[at])) do drop_large(a[at], field) end
+      call('DEL', base .. STATE .. a[at])
+      call('HDEL', base .. SCOPES, a[at])
+      call('SREM', base .. NAMES, STATE .. a[at])
     elseif name == 'staged' then     -- name, length: a staged value that a field of this transition names
       call('SADD', base .. NAMES, STAGED .. a[at])
     elseif name == 'open' then       -- key, n, max_active, max_outstanding, policy, controller, chain, node, scope, purpose, step, template, staged, items
