@@ -153,8 +153,17 @@ def test_a_later_visit_of_the_same_step_gets_ids_of_its_own() -> None:
     document = caller().model_dump(mode="json", by_alias=True)
     document["nodes"] += [
         {"id": "more", "type": "condition", "check": {"op": "not", "arg": {"op": "exists", "path": "state.lines"}}},
-        {"id": "again", "type": "subgraph", "workflow": {"name": "child"}, "input_schema": TAKES, "output_schema": GIVES, "outcomes": ["ok"], "input": [{"target": "order", "value": 9}], "output": [{"source": "scope", "target": "state.scopes"}]},
-    ]  # fmt: skip
+        {
+            "id": "again",
+            "type": "subgraph",
+            "workflow": {"name": "child"},
+            "input_schema": TAKES,
+            "output_schema": GIVES,
+            "outcomes": ["ok"],
+            "input": [{"target": "order", "value": 9}],
+            "output": [{"source": "scope", "target": "state.scopes"}],
+        },
+    ]
     document["edges"] = [
         {"from": "call", "outcome": "ok", "to": "again"},
         {"from": "call", "outcome": "rejected", "to": "__end__"},
@@ -185,12 +194,16 @@ def test_a_later_visit_of_the_same_step_gets_ids_of_its_own() -> None:
         ({"input_schema": {**TAKES, "required": ["other"]}}, {}, "subgraph input for call"),
         ({"input": []}, {}, "child workflow input for call"),
         ({"output_schema": {**GIVES, "required": ["other"]}}, {}, "subgraph output for call"),
-        ({}, {"output_schema": {"type": "object", "properties": {"line": {"type": "integer"}, "scope": {}}}}, "child workflow output for call"),
+        (
+            {},
+            {"output_schema": {"type": "object", "properties": {"line": {"type": "integer"}, "scope": {}}}},
+            "child workflow output for call",
+        ),
         ({"outcomes": ["rejected"]}, {}, "undeclared outcome 'ok'"),
         ({"workflow": {"name": "other"}}, {}, "prepared child workflow"),
         ({}, {"start": "nowhere"}, "prepared child workflow 'child' is not valid"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_boundary_fails_the_run_and_says_which(
     step: dict[str, Any], prepared: dict[str, Any], message: str
 ) -> None:
@@ -205,8 +218,14 @@ def test_a_wrong_boundary_fails_the_run_and_says_which(
 def test_an_interrupt_in_a_child_shows_itself_at_the_boundary_and_is_resumed_inside() -> None:
     asking = child().model_dump(mode="json", by_alias=True)
     asking["nodes"].append(
-        {"id": "ask", "type": "interrupt", "kind": "review", "request": [{"target": "line", "path": "state.line"}], "resume": [{"source": "line", "target": "state.line"}]}
-    )  # fmt: skip
+        {
+            "id": "ask",
+            "type": "interrupt",
+            "kind": "review",
+            "request": [{"target": "line", "path": "state.line"}],
+            "resume": [{"source": "line", "target": "state.line"}],
+        }
+    )
     asking["edges"][0]["to"] = "ask"
     asking["edges"].append({"from": "ask", "outcome": "submitted", "to": "__end__"})
     prepared = Workflow.model_validate(asking)
@@ -253,8 +272,21 @@ def test_parent_and_child_loops_may_share_an_id() -> None:
             "node_defs": [work_def()],
             "start": "each",
             "nodes": [
-                {"id": "each", "type": "foreach", "over": "input.order", "as": "order", "mode": "concurrent", "concurrent": {}},
-                {"id": "take", "type": "node", "node": "work", "input": [{"target": "order", "path": "context.foreach.each.item"}], "output": [{"source": "line", "target": "state.line"}]},
+                {
+                    "id": "each",
+                    "type": "foreach",
+                    "over": "input.order",
+                    "as": "order",
+                    "mode": "concurrent",
+                    "concurrent": {},
+                },
+                {
+                    "id": "take",
+                    "type": "node",
+                    "node": "work",
+                    "input": [{"target": "order", "path": "context.foreach.each.item"}],
+                    "output": [{"source": "line", "target": "state.line"}],
+                },
             ],
             "edges": [
                 {"from": "each", "outcome": "loop", "to": "take"},
@@ -263,7 +295,7 @@ def test_parent_and_child_loops_may_share_an_id() -> None:
                 {"from": "each", "outcome": "done", "to": "__end__"},
             ],
         }
-    )  # fmt: skip
+    )
     scopes: list[str] = []
 
     def note(payload: dict[str, Any], ctx: RuntimeContext) -> dict[str, Any]:

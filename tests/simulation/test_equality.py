@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -12,16 +13,20 @@ from tests.support.random_flows import FlowMaker, answer, note
 from tests.support.simulation import Faults, Simulation
 from wf_core.models import Workflow
 from wf_core.run_state import RunState, RunStatus
-from wf_core.runtime import execute_workflow, resume_workflow
+from wf_core.runtime import PreparedSubgraph, execute_workflow, resume_workflow
 
 
-def sequential(workflow: Workflow, workflow_input: dict[str, Any]) -> RunState | None:
+def sequential(workflow: Workflow, workflow_input: dict[str, Any], children: Mapping[str, Workflow]) -> RunState | None:
     """The in-memory engine's run, answered like the other one; None when it failed."""
+    handlers = {"note": note}
+    subgraphs = {name: PreparedSubgraph(child, handlers) for name, child in children.items()}
     try:
-        run = execute_workflow(workflow, workflow_input, {"note": note})
+        run = execute_workflow(workflow, workflow_input, handlers, subgraphs=subgraphs)
         while run.status is RunStatus.INTERRUPTED:
             assert run.interrupt is not None
-            run = resume_workflow(workflow, run, {"note": note}, resume_payload=answer(run.interrupt.payload))
+            run = resume_workflow(
+                workflow, run, handlers, resume_payload=answer(run.interrupt.payload), subgraphs=subgraphs
+            )
     except ValueError as error:
         assert "unlucky" in str(error)
         return None
@@ -51,11 +56,12 @@ HARSH = Faults(drop=0.1, double=0.1, crash=0.12, freeze=0.12, jump=0.08)
 
 @pytest.mark.parametrize(("seed", "faults"), [(seed, HARSH if seed % 2 else Faults()) for seed in range(300)])
 def test_a_random_workflow_under_faults_ends_like_the_sequential_engine(seed: int, faults: Faults) -> None:
-    workflow, workflow_input = FlowMaker(random.Random(seed)).make()
+    maker = FlowMaker(random.Random(seed))
+    workflow, workflow_input = maker.make()
     workflow.validate_structure().raise_for_errors()
-    expected = sequential(workflow, workflow_input)
+    expected = sequential(workflow, workflow_input, maker.children)
 
-    simulation = Simulation(seed, workflow, workflow_input, faults)
+    simulation = Simulation(seed, workflow, workflow_input, faults, maker.children)
     record = simulation.run()
 
     if expected is None:

@@ -56,26 +56,34 @@ class FlowMaker:
     depth: int = 3
     interrupts: bool = True
     failures: bool = True
+    subgraphs: bool = True
     nodes: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     edges: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
+    children: dict[str, Workflow] = field(default_factory=dict[str, Workflow])
 
     def make(self) -> tuple[Workflow, dict[str, Any]]:
+        """The workflow and an input for it; :attr:`children` are the workflows that it enters."""
+        return self._workflow("random"), {"tree": self._tree(self.depth)}
+
+    def _workflow(self, name: str) -> Workflow:
         exits = self._body([], self.depth, None)
-        entry = self.nodes[0]["id"] if self.nodes else ""
         for source, outcome in exits:
             self._edge(source, outcome, "__end__")
         document = {
-            "name": "random",
-            "input_schema": {"type": "object", "properties": {"tree": self._tree_schema(self.depth)}},
+            "name": name,
+            "input_schema": {
+                "type": "object",
+                "properties": {"tree": self._tree_schema(self.depth), "value": {"type": "integer"}},
+            },
             "state_schema": STATE,
             "output_schema": {"type": "object", "properties": {"log": {}, "total": {}, "answers": {}, "errors": {}}},
             "output": [{"target": name, "path": f"state.{name}"} for name in ("log", "total", "answers", "errors")],
             "node_defs": [NODE_DEF],
-            "start": entry,
+            "start": self.nodes[0]["id"],
             "nodes": self.nodes,
             "edges": self.edges,
         }
-        return Workflow.model_validate(document), {"tree": self._tree(self.depth)}
+        return Workflow.model_validate(document)
 
     def _id(self, kind: str) -> str:
         return f"{kind}{len(self.nodes)}"
@@ -87,9 +95,8 @@ class FlowMaker:
         """A sequence of steps; gives the routes that leave it."""
         exits: list[tuple[str, str]] = [entered] if entered else []
         for _ in range(self.rng.randrange(1, 4)):
-            kind = self.rng.choices(
-                ["node", "foreach", "condition", "interrupt"], [5, 4 if depth else 0, 2, 1 if self.interrupts else 0]
-            )[0]
+            weights = [5, 4 if depth else 0, 2, int(self.interrupts), int(self.subgraphs and depth > 0)]
+            kind = self.rng.choices(["node", "foreach", "condition", "interrupt", "subgraph"], weights)[0]
             first, exits_after = getattr(self, f"_{kind}")(owners, depth)
             for source, outcome in exits:
                 self._edge(source, outcome, first)
@@ -144,6 +151,31 @@ class FlowMaker:
             }
         )
         return step, [(step, "submitted")]
+
+    def _subgraph(self, owners: list[str], depth: int) -> tuple[str, list[tuple[str, str]]]:
+        step = self._id("s")
+        name = f"child{self.rng.getrandbits(32):08x}"
+        maker = FlowMaker(self.rng, depth - 1, self.interrupts, self.failures, children=self.children)
+        child = maker._workflow(name)
+        self.children[name] = child
+        tree = f"context.foreach.{owners[-1]}.item.children" if owners else "input.tree"
+        value = self._value(owners)
+        names = ("log", "total", "answers", "errors")
+        self.nodes.append(
+            {
+                "id": step,
+                "type": "subgraph",
+                "workflow": {"name": name},
+                "input_schema": child.input_schema.as_json_schema(),
+                "output_schema": child.output_schema.as_json_schema(),
+                "input": [
+                    {"target": "tree", "path": tree},
+                    {"target": "value", "path": value} if value else {"target": "value", "value": 1},
+                ],
+                "output": [{"source": name, "target": f"state.{name}"} for name in names],
+            }
+        )
+        return step, [(step, "ok")]
 
     def _foreach(self, owners: list[str], depth: int) -> tuple[str, list[tuple[str, str]]]:
         step = self._id("f")

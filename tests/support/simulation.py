@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,7 +55,12 @@ class Simulation:
     """One run of one workflow under faults."""
 
     def __init__(
-        self, seed: int, workflow: Workflow, workflow_input: dict[str, Any], faults: Faults | None = None
+        self,
+        seed: int,
+        workflow: Workflow,
+        workflow_input: dict[str, Any],
+        faults: Faults | None = None,
+        children: Mapping[str, Workflow] | None = None,
     ) -> None:
         self.rng = random.Random(seed)
         self.faults = faults or Faults()
@@ -74,11 +79,12 @@ class Simulation:
         self.sweeper = Sweeper(self.store, broker, Receipts())
         self.claims: list[Claim] = []
         self.frozen: list[Claim] = []
-        published = self.store.publish(workflow)
-        new = self.store.new_run("run", published.digest, workflow_input, max_steps=100_000)
+        for child in (children or {}).values():
+            self.store.publish(child)
+        self.digest = self.store.program_of(self.store.publish(workflow).digest)
+        new = self.store.new_run("run", self.digest, workflow_input, max_steps=100_000)
         created = self.store.create(new)
         self.incarnation = created.incarnation
-        self.digest = published.digest
         self.broker.publish(created.ready)
 
     @property
