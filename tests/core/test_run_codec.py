@@ -515,10 +515,13 @@ def exactly(value: Any) -> str:
 def test_nothing_is_converted_on_the_way_in(other: Any) -> None:
     """Each single value is replaced in turn: the document is refused, or read as exactly what it says."""
     whole = stored()
-    short_forms = ("reducer", "workflow_ref")  # a reference may be written as a text
     for place, _ in leaves(whole):
-        if not place or place[0] == "version" or any(step in short_forms for step in place):
+        if place in ((), ("version",)):
             continue
+        if place[:2] == ("state", "state") or place[:4] == ("state", "scopes", "root", "committed_state"):
+            continue  # kept twice, and must agree
+        if place[-1] in ("reducer", "workflow_ref") and isinstance(other, str):
+            continue  # a reference may be written as a text
         changed = put(copy.deepcopy(whole), place, other)
         try:
             run = load_run_state(changed)
@@ -586,14 +589,6 @@ def test_a_step_number_may_be_null_or_any_admitted_step(place: Place, number: in
     document = put(stored(), ("state", *place, "step_number"), number)
 
     assert dump_run_state(load_run_state(document)) == document
-
-
-@pytest.mark.parametrize(
-    ("value", "kind"), [(0, ValueError), (-5, ValueError), *((v, TypeError) for v in (True, "5", 5.0, None))]
-)
-def test_limits_refuse_what_is_no_positive_integer(value: Any, kind: type[Exception]) -> None:
-    with pytest.raises(kind, match="max_steps must be"):
-        RunLimits(max_steps=value)
 
 
 # ---- version 1

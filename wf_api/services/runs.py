@@ -25,8 +25,7 @@ from wf_api.wire import (
     TracePage,
 )
 from wf_core.errors import WfError, WorkflowExecutionError
-from wf_core.models.steps import SubgraphNode
-from wf_core.plan import Program
+from wf_core.plan import Plan, Program
 from wf_core.reducers import reducer_definition
 from wf_core.runtime.kernel import check_input
 from wf_worker.errors import RequestRefused, StoreError
@@ -94,7 +93,8 @@ class RunService:
     def start_run(self, request: StartRequest) -> Started:
         """Accepts a run: it is in the store when this returns, and a worker will take it up.
 
-        Raises ``workflow_not_found``, ``workflow_version_not_found``, ``workflow_input_invalid``, ``run_id_in_use``,
+        Every workflow that it can enter is pinned now. Raises ``workflow_not_found``, ``workflow_version_not_found``,
+        ``child_workflow_missing``, ``workflow_cycle``, ``workflow_input_invalid``, ``run_id_in_use``,
         ``idempotency_key_reused``; no run exists then.
         """
         if request.idempotency_key is not None and request.open_policy == "use_existing":
@@ -105,6 +105,7 @@ class RunService:
                 hint="leave the key out: a start that uses the existing run may be repeated as it is",
             )
         version, digest = self._resolve(request)
+        digest = self._store.program_of(digest)
         program = self._store.program(digest)
         check_resolved(program)
         self._check_size(request.workflow_input, self._settings.input_bytes, "input")
@@ -354,13 +355,11 @@ def new_run_id() -> str:
 
 
 def check_resolved(program: Program) -> None:
-    """Raises when the workflow names a reducer or a child workflow that is not there: its runs could only fail."""
-    plan = program.root
-    for rule in plan.fields.values():
-        reducer_definition(plan.reducers, rule.reducer)
-    for step in plan.workflow.nodes:
-        if isinstance(step, SubgraphNode):
-            program.child(step.workflow)
+    """Raises when the workflow, or one that it enters, names a reducer that is not there: its runs could only fail."""
+    for plan in (program.root, *program.children.values()):
+        if isinstance(plan, Plan):
+            for rule in plan.fields.values():
+                reducer_definition(plan.reducers, rule.reducer)
 
 
 def _check_limit(limit: int) -> None:

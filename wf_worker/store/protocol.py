@@ -255,6 +255,8 @@ class RunRecord:
     workflow: str
     version: str
     digest: str
+    """Of the program that the run executes: the workflow with all that it enters."""
+    workflow_digest: str
     status: str
     revision: str
     outcome: str | None

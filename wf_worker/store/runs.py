@@ -56,7 +56,7 @@ MAX_CACHED_ITEMS: Final = 256
 
 _HEADER_FIELDS: Final = (
     *("run_id", "workflow", "version", "digest", "status", "rev", "outcome", "output", "error", "max_steps", "steps"),
-    *("traced", "created", "updated", "ended", "paused", "recovered"),
+    *("flow_digest", "traced", "created", "updated", "ended", "paused", "recovered"),
 )
 
 T = TypeVar("T")
@@ -221,7 +221,7 @@ class RunStore:
         program = self.program(new.digest)
         start = kernel.start(program, new.workflow_input)
         plan = program.root
-        extras = {"workflow": plan.workflow.name, **new.extras}
+        extras = {"workflow": plan.workflow.name, "flow_digest": plan.digest, **new.extras}
         state: list[Arg] = []
         for name, value in start.state.items():
             state += [name, b"=" + to_bytes(value)]
@@ -726,6 +726,7 @@ class RunStore:
                 workflow="",
                 version="",
                 digest="",
+                workflow_digest="",
                 status="failed",
                 revision="",
                 outcome=None,
@@ -911,6 +912,7 @@ def _record(incarnation: str, header: Mapping[str, bytes]) -> RunRecord:
         workflow=text("workflow"),
         version=optional("version") or "",
         digest=text("digest"),
+        workflow_digest=text("flow_digest"),
         status=text("status"),
         revision=text("rev"),
         outcome=optional("outcome"),
