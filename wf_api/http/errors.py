@@ -62,6 +62,7 @@ STATUS: Final[Mapping[str, int]] = {
     "resume_payload_invalid": 422,
     "unknown_reducer": 422,
     "child_workflow_missing": 422,
+    "workflow_cycle": 422,
     # ours
     "damaged": 500,
     "store_failed": 500,
