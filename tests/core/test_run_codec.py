@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
+import cProfile
 import datetime
 import decimal
 import json
 import math
 from collections import OrderedDict, UserDict
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from typing import Any
 
 import pytest
@@ -241,8 +242,8 @@ def test_metadata_is_not_judged() -> None:
 def scribble(value: Any) -> None:
     """Changes every list and dict in a value, and in the records of a run."""
     if is_dataclass(value):
-        for name in value.__slots__ if hasattr(value, "__slots__") else ():
-            scribble(getattr(value, name))
+        for field in fields(value):
+            scribble(getattr(value, field.name))
     elif isinstance(value, BaseModel):
         scribble(value.__dict__.get("config", {}))
     elif isinstance(value, dict):
@@ -329,7 +330,7 @@ JSON_PLACES: list[tuple[Place, str]] = [
 def put_in_run(run: RunState, place: Place, value: Any) -> RunState:
     at: Any = run
     for step in place[:-1]:
-        at = getattr(at, step) if is_dataclass(at) else at[step]
+        at = getattr(at, str(step)) if is_dataclass(at) else at[step]
     if is_dataclass(at):
         setattr(at, str(place[-1]), value)
     else:
@@ -645,7 +646,6 @@ def test_a_document_of_version_1_may_leave_out_what_has_a_default() -> None:
 
 def test_the_cost_of_a_step_in_the_trace_does_not_grow_with_the_trace() -> None:
     """Counted in calls, since a clock would measure the machine."""
-    import cProfile
 
     def calls(entries: int) -> int:
         run = full_run()

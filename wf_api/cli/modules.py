@@ -66,14 +66,21 @@ def capabilities_of(module: ModuleType) -> list[NodeSpec[Any, Any]]:
 
 
 def workflows_of(module: ModuleType) -> Iterator[Workflow]:
-    """The module's workflows: what ``build()`` gives, else every builder and workflow among its names."""
+    """The module's workflows: what ``build()`` gives, else every builder and workflow among its names.
+
+    Each comes once, behind the children that its builder prepared.
+    """
     build = getattr(module, "build", None)
     candidates: list[object] = [build()] if callable(build) else list(vars(module).values())
+    found: list[Workflow] = []
     for candidate in candidates:
         if isinstance(candidate, WorkflowBuilder):
-            yield candidate.compile()
+            found += [*candidate.prepared_subgraphs(), candidate.compile()]
         elif isinstance(candidate, Workflow):
-            yield candidate
+            found.append(candidate)
+    for i, workflow in enumerate(found):
+        if workflow not in found[:i]:
+            yield workflow
 
 
 def bundled_example(name: str) -> Path:

@@ -29,6 +29,7 @@ from wf_core.authoring.outcomes import checked_outcomes
 from wf_core.authoring.reducers import AuthoredReducer, ReducerCatalog
 from wf_core.authoring.schemas import SchemaLike, schema_ref_from, state_schema_from
 from wf_core.authoring.standard import RUNTIME_ERROR
+from wf_core.authoring.subgraphs import PreparedChild, PreparedChildren
 from wf_core.errors import WorkflowExecutionError
 from wf_core.models.conditions import Condition
 from wf_core.models.input_bindings import InputBinding, InputValueBinding, StepInputBinding
@@ -44,8 +45,10 @@ from wf_core.models.steps import (
     JoinNode,
     NodeUse,
     OutputBinding,
+    SubgraphNode,
 )
 from wf_core.models.workflow import Workflow
+from wf_core.models.workflow_refs import WorkflowRef, workflow_ref_from
 from wf_core.paths import LocalPath
 from wf_core.plan import condition_paths
 from wf_core.reducers import ReducerDefinition
@@ -87,6 +90,7 @@ class WorkflowBuilder:
         self._node_defs: list[NodeDef] = []
         self._specs: dict[str, NodeSpec[Any, Any]] = {}
         self._graph = StepGraph()
+        self._children = PreparedChildren()
         catalog = reducers if isinstance(reducers, ReducerCatalog) else ReducerCatalog.from_reducers(*(reducers or ()))
         self._reducers = dict(catalog.definitions)
 
@@ -94,7 +98,8 @@ class WorkflowBuilder:
     def from_workflow(cls, workflow: Workflow, *, node_specs: Iterable[NodeSpec[Any, Any]] = ()) -> Self:
         """A builder that goes on with a workflow; compiled at once it gives an equal one.
 
-        ``node_specs`` are the capabilities behind its node definitions, for local runs.
+        ``node_specs`` are the capabilities behind its node definitions, for local runs; the workflows that it enters
+        are prepared with :meth:`prepare_subgraph`.
         """
         source = workflow.model_copy(deep=True)
         builder = cls(source.name, source.input_schema, source.state_schema, source.output_schema, start=source.start)
@@ -166,6 +171,56 @@ class WorkflowBuilder:
             retry=retry,
             timeout_seconds=timeout_seconds,
         )
+
+    def subgraph(
+        self,
+        workflow: Workflow,
+        *,
+        id: str | None = None,
+        input: StepInputs = (),
+        output: StepOutputs = (),
+        workflow_ref: WorkflowRef | str | Mapping[str, Any] | None = None,
+        desc: str | None = None,
+    ) -> SubgraphNode:
+        """A step that runs another workflow, such as :meth:`prepare_subgraph` gives, and has its outcomes.
+
+        The child sees what ``input`` binds and nothing else of its caller; nothing is bound by name. ``workflow_ref``
+        is its name, or the name and version it is published under, ``{"artifact_id", "version"}``; left out it is
+        the workflow's name.
+        """
+        if not isinstance(workflow, Workflow):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers are not all typed
+            raise TypeError(f"unsupported child workflow {workflow!r}: pass a workflow, as prepare_subgraph gives it")
+        ref = WorkflowRef(name=workflow.name) if workflow_ref is None else workflow_ref_from(workflow_ref)
+        return self._graph.add(
+            SubgraphNode(
+                id=self._graph.free_id(id, ref.name or ref.artifact_id or ref.display),
+                workflow=ref,
+                desc=desc,
+                input_schema=workflow.input_schema.model_copy(deep=True),
+                output_schema=workflow.output_schema.model_copy(deep=True),
+                input=step_inputs(input),
+                output=step_outputs(output),
+                outcomes=list(workflow.outcomes),
+            )
+        )
+
+    def prepare_subgraph(self, child: WorkflowBuilder) -> Workflow:
+        """Compile a child and keep it for local runs, with its capabilities, its reducers and its own children.
+
+        It is kept as it stands now. ``ValueError`` when another child of the same name is prepared, here or below the
+        child, or when one has the name of this workflow.
+        """
+        workflow = child.compile()
+        prepared = PreparedChild(workflow.model_copy(deep=True), dict(child._specs), dict(child._reducers))
+        self._children.add(prepared, child._children, caller=self.name)
+        return workflow
+
+    def prepared_subgraphs(self) -> tuple[Workflow, ...]:
+        """The children that were prepared, and theirs, each behind those it was prepared with.
+
+        Workers run a child that is published: publish these before a run is started.
+        """
+        return self._children.workflows
 
     def foreach(
         self,
@@ -387,38 +442,56 @@ class WorkflowBuilder:
 
     def execute(self, input: Mapping[str, Any], *, limits: RunLimits | None = None) -> RunState:
         """Run the workflow in memory until it completes or waits; raises what a step raised."""
-        return execute_workflow(self.compile(), dict(input), self.registry(), reducers=self._reducers, limits=limits)
+        workflow = self.compile()
+        return execute_workflow(
+            workflow,
+            dict(input),
+            self.registry(),
+            reducers=self._reducers,
+            subgraphs=self._children.for_run(workflow, build_registry),
+            limits=limits,
+        )
 
     async def execute_async(self, input: Mapping[str, Any], *, limits: RunLimits | None = None) -> RunState:
         """Like :meth:`execute`, with asynchronous capabilities."""
+        workflow = self.compile()
         return await execute_workflow_async(
-            self.compile(), dict(input), self.async_registry(), reducers=self._reducers, limits=limits
+            workflow,
+            dict(input),
+            self.async_registry(),
+            reducers=self._reducers,
+            subgraphs=self._children.for_run(workflow, build_async_registry),
+            limits=limits,
         )
 
     def resume(
         self, run: RunState, *, payload: Mapping[str, Any] | None = None, outcome: str = "submitted"
     ) -> RunState:
         """Answer the interrupt of a run, or go on with a run that waits for nothing."""
+        workflow = self.compile()
         return resume_workflow(
-            self.compile(),
+            workflow,
             run,
             self.registry(),
             resume_payload=None if payload is None else dict(payload),
             resume_outcome=outcome,
             reducers=self._reducers,
+            subgraphs=self._children.for_run(workflow, build_registry),
         )
 
     async def resume_async(
         self, run: RunState, *, payload: Mapping[str, Any] | None = None, outcome: str = "submitted"
     ) -> RunState:
         """Like :meth:`resume`, with asynchronous capabilities."""
+        workflow = self.compile()
         return await resume_workflow_async(
-            self.compile(),
+            workflow,
             run,
             self.async_registry(),
             resume_payload=None if payload is None else dict(payload),
             resume_outcome=outcome,
             reducers=self._reducers,
+            subgraphs=self._children.for_run(workflow, build_async_registry),
         )
 
     # --- Leaves -------------------------------------------------------------------------------------------------------

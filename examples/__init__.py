@@ -1,0 +1,1 @@
+"""Examples: ordinary users of the product, to read and to run."""

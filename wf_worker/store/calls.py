@@ -1,0 +1,92 @@
+"""What every part of the store shares: how a script is called, and how its answer is read."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from wf_core.plan import Program, handler_name
+from wf_core.reducers import ReducerDefinition
+from wf_worker.store.keys import Keys
+from wf_worker.store.plans import Plans
+from wf_worker.store.protocol import (
+    Ready,
+    Records,
+    Refused,
+)
+
+Arg = str | bytes | int
+DEFAULT_LEASE_MS: Final = 30_000
+
+
+def new_call_id() -> str:
+    """A fresh name for a call, a token or an incarnation: 16 hexadecimal characters."""
+    return secrets.token_hex(8)
+
+
+class StoreCalls:
+    """Records, keys, compiled programs, and the one way to call a script. Safe for threads; one a process."""
+
+    def __init__(
+        self,
+        records: Records,
+        keys: Keys | None = None,
+        *,
+        reducers: Mapping[str, ReducerDefinition] | None = None,
+        lease_ms: int = DEFAULT_LEASE_MS,
+        max_losses: int = 3,
+        new_id: Callable[[], str] = new_call_id,
+    ) -> None:
+        self.records = records
+        self.keys = keys or Keys()
+        self.lease_ms = lease_ms
+        self.max_losses = max_losses
+        self.plans = Plans(records.document, reducers)
+        self._new_id = new_id
+
+    def program(self, digest: str) -> Program:
+        """The compiled workflow of a digest, with every workflow that it can enter."""
+        return self.plans.program(digest)
+
+    def _call(self, script: str, incarnation: str, call_id: str, *args: Arg) -> Reply:
+        *values, out, digest = self.records.call(script, incarnation, call_id, *args)
+        ready: tuple[Ready, ...] = ()
+        if out:
+            text = text_of(digest)
+            program = self.program(text)
+            ready = tuple(
+                _ready(incarnation, out[i], out[i + 1], text, program, int(out[i + 2])) for i in range(0, len(out), 3)
+            )
+        return Reply(values, ready)
+
+
+class Reply:
+    """A script's answer: a word, its values, and the messages it brought forth."""
+
+    __slots__ = ("ready", "values", "word")
+
+    def __init__(self, values: list[Any], ready: tuple[Ready, ...]) -> None:
+        self.values = values
+        self.word = text_of(values[0])
+        self.ready = ready
+
+    def text(self, at: int) -> str:
+        return text_of(self.values[at])
+
+
+def text_of(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def _ready(incarnation: str, frame: bytes, revision: bytes, digest: str, program: Program, position: int) -> Ready:
+    _, step = program.step_at(position)
+    label = handler_name(step) or step.type
+    return Ready(incarnation, text_of(frame), text_of(revision), digest, step.id, position, label)
+
+
+def refusal_of(word: str) -> Refused:
+    try:
+        return Refused(word)
+    except ValueError:
+        return Refused.STALE

@@ -1,0 +1,154 @@
+"""Looking at runs: none of it reads every frame of a large run, and nothing of it changes one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from wf_core.run_state import Json
+from wf_worker.errors import RunDamaged
+from wf_worker.store.calls import StoreCalls, text_of
+from wf_worker.store.encoding import from_bytes
+from wf_worker.store.protocol import (
+    ActivationProgress,
+    RunRecord,
+    TracedStep,
+)
+from wf_worker.store.slices import Head
+
+_HEADER_FIELDS: Final = (
+    *("run_id", "workflow", "version", "digest", "status", "rev", "outcome", "output", "error", "max_steps", "steps"),
+    *("flow_digest", "traced", "created", "updated", "ended", "paused", "recovered"),
+)
+
+
+class Looking(StoreCalls):
+    """What can be read of runs."""
+
+    def newest(self, run_id: str) -> str | None:
+        """The newest incarnation of a run id, or None."""
+        return self.records.newest(run_id)
+
+    def inspect(self, incarnation: str, *, with_input: bool = False) -> RunRecord | None:
+        """The run without its frames, or None when there is no such run."""
+        fields = (*_HEADER_FIELDS, "input") if with_input else _HEADER_FIELDS
+        header = self.records.header(incarnation, fields)
+        return None if header is None else _record(incarnation, header)
+
+    def list_runs(
+        self, *, status: str | None = None, before: tuple[int, str] | None = None, limit: int = 50
+    ) -> tuple[list[RunRecord], tuple[int, str] | None]:
+        """Runs of all shards, newest first, and where the next page begins (creation time, incarnation), or None."""
+        found: list[tuple[int, str]] = []
+        for shard in range(self.keys.shards):
+            bound = None if before is None else float(before[0])
+            for incarnation, created in self.records.page(shard, status, bound, limit + 1 + (64 if before else 0)):
+                if before is None or (created, incarnation) < before:
+                    found.append((created, incarnation))
+        found.sort(reverse=True)
+        page = found[:limit]
+        records = [
+            record for created, incarnation in page if (record := self._listed(incarnation, created)) is not None
+        ]
+        return records, (page[-1] if len(found) > limit else None)
+
+    def _listed(self, incarnation: str, created_ms: int) -> RunRecord | None:
+        """One run of a list. A damaged one is listed as what it is: it may not hide the others."""
+        try:
+            return self.inspect(incarnation)
+        except RunDamaged as damage:
+            error: dict[str, Json] = {"type": "damaged", "message": damage.message, "node_id": None, "frame_id": None}
+            return RunRecord(
+                run_id=incarnation,
+                incarnation=incarnation,
+                workflow="",
+                version="",
+                digest="",
+                workflow_digest="",
+                status="failed",
+                revision="",
+                outcome=None,
+                output=None,
+                error=error,
+                max_steps=0,
+                steps_executed=0,
+                trace_count=0,
+                created_ms=created_ms,
+                updated_ms=created_ms,
+                ended_ms=None,
+                paused=False,
+            )
+
+    def count_runs(self, *, status: str | None = None) -> int:
+        """How many runs there are."""
+        return sum(self.records.count(shard, status) for shard in range(self.keys.shards))
+
+    def trace(self, incarnation: str, start: int, limit: int) -> list[TracedStep]:
+        """Trace entries from a zero-based position, at most ``limit``."""
+        return [
+            TracedStep(number, worker, from_bytes(entry, "trace entry"))
+            for number, worker, entry in self.records.trace(incarnation, start, limit)
+        ]
+
+    def progress(self, incarnation: str) -> list[ActivationProgress]:
+        """How far every open concurrent foreach is, without reading frames."""
+        progress: list[ActivationProgress] = []
+        for head, template, done in self.records.progress(incarnation):
+            words = head.decode().split("|")
+            made = from_bytes(template, "activation template")
+            progress.append(ActivationProgress(made[2], made[4], int(words[0]), int(words[1]), done))
+        return progress
+
+    def owners(self, incarnation: str) -> list[str]:
+        """The workers that hold claims of a run now, one entry a claim. Reads every live frame: for small runs."""
+        reply = self._call("audit", incarnation, self._new_id())
+        if reply.word == "gone":
+            return []
+        heads = reply.values[2]
+        parsed = (Head.parse(heads[i + 1], text_of(heads[i])) for i in range(0, len(heads), 2))
+        return [head.owner for head in parsed if head.place == "leased"]
+
+
+def _record(incarnation: str, header: Mapping[str, bytes]) -> RunRecord:
+    def text(name: str) -> str:
+        value = header.get(name)
+        if value is None:
+            raise RunDamaged(f"the run has no {name} in its header", path=f"h.{name}")
+        return value.decode()
+
+    def optional(name: str) -> str | None:
+        value = header.get(name)
+        return None if value is None else value.decode()
+
+    def number(name: str) -> int:
+        words = text(name)
+        if not words.isdigit():
+            raise RunDamaged(f"header field {name} is {words!r}, which is no number", path=f"h.{name}")
+        return int(words)
+
+    def value(name: str) -> Any:
+        data = header.get(name)
+        return None if not data else from_bytes(data, f"header field {name}")
+
+    return RunRecord(
+        run_id=text("run_id"),
+        incarnation=incarnation,
+        workflow=text("workflow"),
+        version=optional("version") or "",
+        digest=text("digest"),
+        workflow_digest=text("flow_digest"),
+        status=text("status"),
+        revision=text("rev"),
+        outcome=optional("outcome"),
+        output=value("output"),
+        error=value("error"),
+        max_steps=number("max_steps"),
+        steps_executed=number("steps"),
+        trace_count=number("traced"),
+        created_ms=number("created"),
+        updated_ms=number("updated"),
+        ended_ms=None if optional("ended") is None else number("ended"),
+        paused=optional("paused") == "1",
+        recovered_frames=0 if optional("recovered") is None else number("recovered"),
+        workflow_input=value("input"),
+    )
