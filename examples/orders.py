@@ -22,6 +22,7 @@ from wf_core.authoring import (
     END,
     NodeReturn,
     WorkflowBuilder,
+    expr,
     input_from,
     input_path,
     input_value,
@@ -274,13 +275,10 @@ def build() -> WorkflowBuilder:
         )
         for id, what in (("log_shipped", "shipped"), ("log_sold_out", "sold out"), ("log_refused", "refused"))
     }
-    is_large = flow.condition(
-        id="is_large", check={"op": "ge", "left": {"path": f"{orders.item}.quantity"}, "right": {"value": LARGE}}
-    )
+    large = flow.when(expr(f"{orders.item}.quantity") >= LARGE, then=approve, otherwise=handle, id="is_large")
     flow.set_entry_point(customers)
     flow.branch(customers, {"loop": orders, "done": END})
-    flow.branch(orders, {"loop": is_large, "done": customers})
-    flow.branch(is_large, {"true": approve, "false": handle})
+    flow.branch(orders, {"loop": large.entry, "done": customers})
     flow.branch(approve, {"approved": handle, "refused": written["refused"]})
     flow.branch(handle, {"ok": written["shipped"], "sold_out": written["sold out"]})
     flow.handle(*((step, "ok") for step in written.values()), to=orders)

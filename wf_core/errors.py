@@ -4,6 +4,7 @@
     ├── WorkflowExecutionError   a run cannot go on (also a RuntimeError)
     │   └── WorkflowStepLimitExceeded
     ├── PathResolutionError      a path text or a path walk is wrong (also a ValueError; in wf_core.paths)
+    ├── PersistedRunInvalid      a stored run cannot be loaded (also a ValueError; in wf_core.run_codec)
     └── LocalPathError           the same inside one payload (also a ValueError; in wf_core.local_paths)
 
 Errors cross processes as data (``as_dict``), never as pickled exceptions. Every code stands in

@@ -296,7 +296,6 @@ def test_a_run_without_budget_goes_on_with_a_whole_default_one() -> None:
     assert (done.limits.max_steps, done.steps_executed) == (DEFAULT_MAX_STEPS, 2)
 
 
-@pytest.mark.xfail(reason="the answer to a pause without a number is traced as step 0", strict=True)
 def test_an_upgraded_run_can_be_stored_again_after_its_answer() -> None:
     """The pause has no number, so neither has the answer to it."""
     run = load_run_state(as_version_1(execute_workflow(approval(), {}, {"work": echo})))

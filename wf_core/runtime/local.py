@@ -85,7 +85,8 @@ def apply(run: RunState, transition: Transition) -> None:
             case FailRun(_, _, error):
                 run.status, run.error = RunStatus.FAILED, error.message
             case Traced(entry, step):
-                entry.step_number = number(step)
+                # 0: an interrupt of a run from before steps were numbered
+                entry.step_number = number(step) or None
                 run.trace.append(entry)
 
 
