@@ -17,7 +17,6 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel
 
 from wf_core.authoring import END, WorkflowBuilder, input_from, input_path, node, output_to, state_field, state_path
-from wf_core.paths import GraphSourcePath
 
 # ---- what the job speaks of
 
@@ -216,7 +215,7 @@ def build() -> WorkflowBuilder:
     )
     files = flow.foreach(
         id="files",
-        over=below(packages.item, "files"),
+        over=packages.item.child("files"),
         as_="file",
         mode="concurrent",
         concurrent={"max_active": 16, "max_outstanding": 32},
@@ -224,8 +223,8 @@ def build() -> WorkflowBuilder:
     check = flow.use(
         hash_file,
         input=[
-            input_from(below(packages.item, "name"), "package.name"),
-            input_from(below(packages.item, "root"), "package.root"),
+            input_from(packages.item.child("name"), "package.name"),
+            input_from(packages.item.child("root"), "package.root"),
             input_from(files.item, "file"),
         ],
         output=[
@@ -274,11 +273,6 @@ def build() -> WorkflowBuilder:
         ]
     )
     return flow
-
-
-def below(path: GraphSourcePath, field: str) -> GraphSourcePath:
-    """A field of the object at a path."""
-    return GraphSourcePath(path.root, (*path.parts, field))
 
 
 def installed_packages(limit: int | None = None) -> list[dict[str, Any]]:

@@ -173,6 +173,10 @@ class GraphSourcePath(_Path):
         object.__setattr__(self, "root", root)
         self._fill(parts, (root, parts))
 
+    def child(self, *segments: str) -> Self:
+        """The path below this one, each argument one literal segment: ``loop.item.child("name")``."""
+        return type(self)(self.root, (*self.parts, *segments))
+
     @classmethod
     def parse(cls, text: str) -> Self:
         """The path a string stands for; raises ``PathResolutionError``."""

@@ -9,6 +9,8 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from celery.exceptions import WorkerShutdown, WorkerTerminate
+
 from wf_core.authoring import NodeSpec
 from wf_core.errors import WorkflowExecutionError
 from wf_core.models.json_values import validate_strict_json_value
@@ -25,6 +27,12 @@ class PayloadTooLarge(WorkflowExecutionError):
     """A payload is larger than the limit. Never retried."""
 
     default_code = "payload_too_large"
+
+
+class HandlerExited(WorkflowExecutionError):
+    """A handler raised something that is meant to end a process or a coroutine."""
+
+    default_code = "handler_exited"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +88,20 @@ class HandlerRegistry:
         kept. Sync handlers run in this thread, async ones on the process's one event loop.
         """
         handler = self._handlers[name]
-        raw = handler.fn(payload, context)
-        if inspect.isawaitable(raw):
-            raw = self._loop.run(_awaited(raw))
+        try:
+            raw = handler.fn(payload, context)
+            if inspect.isawaitable(raw):
+                raw = self._loop.run(_awaited(raw))
+        except (WorkerShutdown, WorkerTerminate):
+            raise  # the worker itself is told to end
+        except Exception:
+            raise
+        except BaseException as error:
+            # sys.exit() in a handler ends the step, not the worker: else each attempt would cost a process.
+            raise HandlerExited(
+                f"the handler of {name!r} raised {type(error).__name__}: {error}",
+                hint="raise an exception of your own, or return an outcome; a handler cannot end its worker",
+            ) from error
         result = coerce_node_result(raw)
         try:
             output = validate_strict_json_value(result.output)

@@ -27,6 +27,12 @@ def _checked(url: str, schemes: tuple[str, ...], what: str) -> str:
     return url
 
 
+def _prefix(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,99}", text):
+        raise ValueError("a prefix holds letters, digits, '_', '.', ':', '-', 100 at most")
+    return text
+
+
 def _queue(name: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", name):
         raise ValueError("a queue name holds letters, digits, '_', '.', '-', 100 at most")
@@ -39,13 +45,13 @@ class Settings(BaseSettings):
     Each field is read from ``WF_<NAME>``, for example ``WF_STORE_URL``.
     """
 
-    model_config = SettingsConfigDict(env_prefix="WF_", frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(env_prefix="WF_", frozen=True, extra="forbid")
 
     store_url: Annotated[str, AfterValidator(_store_url)] = "redis://127.0.0.1:6379/0"
     """Where runs are kept: redis://, rediss://, valkey://, valkeys://."""
     broker_url: Annotated[str, AfterValidator(_broker_url)] | None = None
     """Where Celery messages go: as above, or amqp://. None: the store's server."""
-    prefix: str = "wf"
+    prefix: Annotated[str, AfterValidator(_prefix)] = "wf"
     """First part of every key of the store."""
     shards: Annotated[int, Field(ge=1, le=99)] = 16
     """Fixed for the life of a store: a run's shard is a checksum of its id modulo this number."""

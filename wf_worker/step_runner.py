@@ -20,10 +20,11 @@ from enum import StrEnum
 from functools import partial
 from typing import TypeVar
 
-from wf_core.errors import WorkflowExecutionError
+from wf_core.errors import WfError, WorkflowExecutionError
 from wf_core.models.results import NodeResult
 from wf_core.plan import Program
 from wf_core.runtime import kernel
+from wf_core.runtime.failures import error_text
 from wf_core.runtime.kernel import Walk
 from wf_core.runtime.ops.nodes import NodeCall
 from wf_core.runtime.transition import Purpose, Transition
@@ -91,6 +92,15 @@ class StepRunner:
         except RunDamaged as damage:
             # Never read as absent: what cannot be what the engine wrote fails the run, and says which record it was.
             return self._commit(claim, _failed(program, claim.frame_id, damage))
+        except WfError:
+            raise
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            # The result cannot be written, and would not be the next time either: that is a failure of the step.
+            log.exception("result cannot be stored run=%s frame=%s", claim.view.run_id, claim.frame)
+            refused = WorkflowExecutionError(
+                f"the result cannot be stored: {error_text(error)}", code="result_not_json"
+            )
+            return self._commit(claim, _failed(program, claim.frame_id, refused))
 
     def _rule(self, program: Program, claim: Claim, held: HeldClaim) -> Callable[[StoredSlice, Walk], Transition]:
         """Steps 2 and 3: what the kernel is to be asked in step 4."""
@@ -129,6 +139,11 @@ class StepRunner:
         try:
             result = self._call(claim, held, call)
         except Exception as error:  # user code may raise anything; the foreach policy decides what it means
+            log.warning(
+                "handler failed run=%s frame=%s node=%s handler=%s attempt=%d",
+                *(claim.view.run_id, claim.frame, call.node_id, call.handler, claim.attempt),
+                exc_info=error,
+            )
             return _failed(program, frame_id, error)
         return lambda view, walk: kernel.complete(program, view, call, result, number=number, walk=walk)
 

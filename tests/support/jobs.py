@@ -182,3 +182,85 @@ def nested_interrupts() -> WorkflowBuilder:
 
 
 NODES = (square, square_slowly, hold, identify)
+
+
+class Tagged(BaseModel):
+    n: int
+    tag: str
+
+
+class Signed(BaseModel):
+    line: str
+    tag: str
+    note: str = ""
+
+
+class NumberState(BaseModel):
+    line: str | None = None
+    note: str = ""
+
+
+@node
+def tag_number(payload: Tagged) -> Line:
+    return Line(line=f"{payload.tag} {payload.n}")
+
+
+@node
+def sign(payload: Signed) -> Line:
+    return Line(line=f"{payload.line}, {payload.tag}{payload.note}")
+
+
+def one_number(tag: str = "first", *, ask: bool = False) -> WorkflowBuilder:
+    """A child for one number: its line is tagged, where it asks with a note from outside, and tagged once more."""
+    flow = WorkflowBuilder("one_number", Number, NumberState, Line)
+    begin = flow.use(tag_number, input=[input_from(input_path("n"), "n"), {"target": "tag", "value": tag}])
+    end = flow.use(
+        sign,
+        input=[
+            input_from(state_path("line"), "line"),
+            input_from(state_path("note"), "note"),
+            {"target": "tag", "value": tag},
+        ],
+    )
+    flow.set_entry_point(begin)
+    flow.set_route(begin, "ok", end)
+    flow.set_route(end, "ok", END)
+    if ask:
+        question = flow.interrupt(
+            id="question",
+            kind="note",
+            request=[input_from(state_path("line"), "line")],
+            resume=[output_to("note", state_path("note"))],
+            resume_schema={"type": "object", "properties": {"note": {"type": "string"}}, "required": ["note"]},
+        )
+        flow.set_route(begin, "ok", question)
+        flow.set_route(question, "submitted", end)
+    return flow
+
+
+def child_per_number(child: WorkflowBuilder, max_active: int = 20) -> WorkflowBuilder:
+    """Squares every number in the item itself, then hands the number to a child."""
+    flow = WorkflowBuilder("child_per_number", Numbers, Results, Results)
+    each = flow.foreach(
+        id="each",
+        over=input_path("numbers"),
+        as_="number",
+        mode="concurrent",
+        concurrent={"max_active": max_active},
+    )
+    step = flow.use(square, input=[input_from(each.item, "n")], output=[output_to("total", state_path("total"))])
+    call = flow.subgraph(
+        flow.prepare_subgraph(child),
+        id="call",
+        input=[input_from(each.item, "n")],
+        output=[output_to("line", state_path("lines"))],
+    )
+    flow.set_entry_point(each)
+    flow.set_route(each, "loop", step)
+    flow.set_route(step, "ok", call)
+    flow.set_route(call, "ok", each)
+    flow.set_route(each, "done", END)
+    return flow
+
+
+NODES = (*NODES, tag_number, sign)

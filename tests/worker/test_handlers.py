@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
+from celery.exceptions import WorkerTerminate
 from pydantic import BaseModel
 
 from wf_core.authoring import NodeReturn, node, outcome
@@ -97,3 +99,48 @@ def test_large_integers_keep_their_digits() -> None:
     answer = {"id": 15947634569000323, "huge": 2**200, "one": 3.0, "empty": [], "none": {}}
 
     assert registry_with(answer).call("it", {}, CONTEXT).output == answer
+
+
+@pytest.mark.parametrize("ending", [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), asyncio.CancelledError()])
+def test_a_handler_that_tries_to_end_its_worker_only_fails_its_step(ending: BaseException) -> None:
+    def leave(payload: dict[str, Any], ctx: RuntimeContext) -> dict[str, Any]:
+        raise ending
+
+    registry = HandlerRegistry()
+    registry.add_handler("it", leave)
+
+    with pytest.raises(WfError, match=type(ending).__name__) as refused:
+        registry.call("it", {}, CONTEXT)
+
+    assert refused.value.code == "handler_exited"
+
+
+def test_the_workers_own_order_to_end_is_not_a_failure_of_the_handler() -> None:
+    def ended(payload: dict[str, Any], ctx: RuntimeContext) -> dict[str, Any]:
+        raise WorkerTerminate(0)
+
+    registry = HandlerRegistry()
+    registry.add_handler("it", ended)
+
+    with pytest.raises(WorkerTerminate):
+        registry.call("it", {}, CONTEXT)
+
+
+class Anything(BaseModel):
+    value: Any
+    maybe: float | None = None
+
+
+@pytest.mark.parametrize(
+    ("value", "place"),
+    [(float("nan"), "value"), ([1, {"x": float("inf")}], r"value\[1\]\.x"), (float("-inf"), "value")],
+)
+def test_a_number_that_pydantic_would_write_as_null_is_refused_with_its_place(value: Any, place: str) -> None:
+    @node
+    def give(payload: Word) -> Anything:
+        return Anything(value=value)
+
+    with pytest.raises(WfError, match=place) as refused:
+        build_handlers([give]).call("give", {"word": "x"}, CONTEXT)
+
+    assert refused.value.code == "result_not_json"

@@ -29,6 +29,7 @@ from wf_core.authoring.paths import GraphPath, context_path, graph_path, input_p
 from wf_core.authoring.reducers import AuthoredReducer, ReducerCatalog, reducer
 from wf_core.authoring.returns import NodeReturn, NoOutput, Nothing, outcome
 from wf_core.authoring.schemas import SchemaLike, schema_ref_from, state_field, state_schema_from
+from wf_core.run_state import RuntimeContext
 from wf_core.tokens import END
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "Nothing",
     "PathExpr",
     "ReducerCatalog",
+    "RuntimeContext",
     "SchemaLike",
     "StepRef",
     "WorkflowBuilder",

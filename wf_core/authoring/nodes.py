@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from wf_core.authoring.inventory import NodeSpecInventory
 from wf_core.authoring.outcomes import checked_outcomes
+from wf_core.authoring.outputs import plain_output
 from wf_core.authoring.returns import NodeReturn, Nothing
 from wf_core.authoring.signatures import contract_of, is_coroutine_function, label_of
 from wf_core.errors import WorkflowExecutionError
@@ -146,7 +147,7 @@ class NodeSpec(Generic[InputT, OutputT]):
                         hint=f"return one of: {', '.join(outcomes)}; or declare it in the capability's outcomes",
                     )
             if isinstance(output, model):
-                return {"outcome": chosen, "output": output.model_dump(mode="json", by_alias=True)}
+                return {"outcome": chosen, "output": plain_output(name, output)}
             if output is None and may_be_none:
                 return {"outcome": chosen, "output": {}}
             raise TypeError(f"capability {name!r} must return {model.__name__}, not {type(output).__name__}")

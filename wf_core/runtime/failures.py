@@ -49,7 +49,12 @@ def is_fatal(error: BaseException) -> bool:
 def run_error(error: BaseException, frame: ExecutionFrame) -> RunError:
     """The record of a failure: the engine's own errors by code, a handler's by class name."""
     kind = error.code if isinstance(error, WfError) else type(error).__name__
-    return RunError(kind, str(error), frame.node_id, frame.id)
+    return RunError(kind, error_text(error), frame.node_id, frame.id)
+
+
+def error_text(error: BaseException) -> str:
+    """What an exception says, as text that can be stored: a lone surrogate is shown by its escape."""
+    return str(error).encode(errors="backslashreplace").decode()
 
 
 def failure_order(draft: Draft, frame: ExecutionFrame) -> tuple[int, ...]:
@@ -70,7 +75,12 @@ def _take_item(
     draft: Draft, frame: ExecutionFrame, iteration: ForeachIterationMetadata, error: Exception
 ) -> str | None:
     record = ItemError(
-        iteration.loop_index, frame.id, frame.node_id, type(error).__name__, str(error), loaded(iteration.loop_item)
+        iteration.loop_index,
+        frame.id,
+        frame.node_id,
+        type(error).__name__,
+        error_text(error),
+        loaded(iteration.loop_item),
     )
     controller = draft.require_frame(frame.parent_frame_id, frame.id)
     concurrent = open_visit_mode(draft, controller, iteration) == "concurrent"

@@ -215,8 +215,8 @@ def _event(
     """Lets ``act`` do what the event is about, then walks on. An exception in it is a failure of the frame's step."""
     draft = Draft(program, view, frame_id, admitted=walk.admitted, steps_left=walk.steps_left)
     frame = _frame(draft, frame_id)
-    _announce(draft, frame)
     try:
+        _announce(draft, frame)
         current = act(draft, frame)
     except (SliceMiss, AssertionError):
         raise

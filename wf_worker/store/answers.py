@@ -92,7 +92,7 @@ class Answers(Claims):
                 partial(_take_answer, program, opened.request, payload, outcome, left, INLINE_ITEMS),
             )
             if isinstance(transition, Refused):
-                raise _not_open(transition.value, number)
+                return self._overtaken(incarnation, number, idempotency_key or "", answer_digest)
             encoded = TransitionEncoder(view, program, call_id).encode(transition)
             if encoded.staged_items or encoded.staged_values:
                 transition = self._unstaged(incarnation, frame_key, opened, view, program, payload, outcome, left)
@@ -135,6 +135,13 @@ class Answers(Claims):
         if isinstance(transition, Refused):
             raise _not_open(transition.value, opened.number)
         return transition
+
+    def _overtaken(self, incarnation: str, number: int, key: str, digest: str) -> tuple[Ready, ...]:
+        """Somebody else's answer came while ours was being worked out: say so, with the time of theirs."""
+        reply = self._call("interrupt", incarnation, self._new_id(), number, "0", 0)
+        if reply.word == "answered":
+            return self._first_answer(reply.text(1), key, digest)
+        raise _not_open(reply.word, number)
 
     def _resumed(self, reply: Reply, number: int, key: str, digest: str) -> tuple[Ready, ...]:
         match reply.word:
