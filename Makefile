@@ -14,13 +14,14 @@ MOVED := moved
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fmt dev clean moved
+.PHONY: help demo test check map fmt dev clean moved
 
 help:
 	@echo 'make demo    a real job on worker processes; options: make demo DEMO_ARGS="--yes --kill-worker"'
 	@echo 'make dev     a store, the API and two workers on this machine, until Ctrl-C'
 	@echo 'make test    everything that CI runs: make check, then all tests'
 	@echo 'make check   lint, format, types, import rules'
+	@echo 'make map     which rules of the core are shown by which tests, and whether any is not'
 	@echo 'make fmt     format, and repair what the linter can'
 	@echo 'make clean   remove .venv, caches, builds and the data of dev and demo'
 	@echo 'The first one takes a minute: it installs into .venv. Another Python: make PYTHON=python3.12 ...'
@@ -49,6 +50,10 @@ check: .venv/.ready
 	@$(PY) -m basedpyright
 	@.venv/bin/lint-imports
 	@echo 'check: lint, format, types and import rules hold'
+
+# Reads documents and tests only, and needs no package: no environment is made for it.
+map:
+	@"$(PYTHON)" tests/conformance_map.py
 
 test: check
 	@$(PY) -m pytest -q

@@ -20,7 +20,7 @@ from wf_worker.step_runner import StepRunner
 from wf_worker.store.audit import audit_run
 from wf_worker.store.keys import Keys
 from wf_worker.store.memory import MemoryRecords
-from wf_worker.store.protocol import Claim, Ready, RunRecord
+from wf_worker.store.protocol import Claim, Ready, Records, RunRecord
 from wf_worker.store.runs import RunStore
 from wf_worker.sweeper import Receipts, Sweeper
 
@@ -61,13 +61,14 @@ class Simulation:
         workflow_input: dict[str, Any],
         faults: Faults | None = None,
         children: Mapping[str, Workflow] | None = None,
+        records: Records | None = None,
     ) -> None:
         self.rng = random.Random(seed)
         self.faults = faults or Faults()
         self.now_ms = 1_700_000_000_000
         self.seen: Counter[str] = Counter()
         keys = Keys()
-        self.records = MemoryRecords(keys, clock=lambda: self.now_ms)
+        self.records: Records = records or MemoryRecords(keys, clock=lambda: self.now_ms)
         self.store = RunStore(
             self.records, keys, lease_ms=LEASE_MS, max_losses=1_000, new_id=lambda: f"{self.rng.getrandbits(64):016x}"
         )
