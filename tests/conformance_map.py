@@ -14,7 +14,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -108,7 +108,7 @@ def fault_of(root: Path, path: str, name: str) -> str | None:
     return f"shows nothing, it is marked {never[0]}" if never else None
 
 
-@lru_cache(maxsize=None)
+@cache
 def functions_of(path: Path) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
     """The functions of a module by name, parametrised or not."""
     tree = ast.parse(path.read_text(encoding="utf-8"), str(path))

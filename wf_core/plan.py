@@ -213,20 +213,25 @@ class ValidationFailed:
 
 def workflow_digest(workflow: Workflow) -> str:
     """SHA-256 over the canonical JSON of the document, as ``sha256:<hex>``."""
-    text = json.dumps(
-        workflow.model_dump(mode="json", by_alias=True), sort_keys=True, separators=(",", ":"), ensure_ascii=True
-    )
+    return document_digest(workflow.model_dump(mode="json", by_alias=True))
+
+
+def document_digest(document: Mapping[str, Any]) -> str:
+    """The digest of a workflow's JSON document as it is, whatever models of another version would make of it."""
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
-def compile_plan(workflow: Workflow, *, reducers: Mapping[str, ReducerDefinition] | None = None) -> Plan:
-    """Indexes a workflow that has passed validation and compiles its schemas."""
+def compile_plan(
+    workflow: Workflow, *, reducers: Mapping[str, ReducerDefinition] | None = None, digest: str | None = None
+) -> Plan:
+    """Indexes a workflow that has passed validation and compiles its schemas. ``digest`` is its own where not given."""
     steps: dict[str, Step] = {step.id: step for step in workflow.nodes}
     routes = {(edge.from_, edge.outcome): edge.to for edge in workflow.edges}
     fields = compile_fields(workflow.state_schema)
     return Plan(
         workflow=workflow,
-        digest=workflow_digest(workflow),
+        digest=digest or workflow_digest(workflow),
         steps=steps,
         positions={step.id: i for i, step in enumerate(workflow.nodes)},
         routes=routes,

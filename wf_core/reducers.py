@@ -6,9 +6,11 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from math import isfinite
 from typing import Any, Final, Protocol, cast
 
 from wf_core.errors import WfError, WorkflowExecutionError
+from wf_core.models.json_values import validate_strict_json_value
 from wf_core.models.reducers import ReducerRef, ReducerSpec, SiblingWritePolicy
 from wf_core.paths import StatePath
 from wf_core.schema_checks import SchemaCheck
@@ -152,6 +154,9 @@ DEFAULT_REDUCER_DEFINITIONS: Final[Mapping[str, ReducerDefinition]] = {
 }
 
 
+_BUILT_IN: Final = frozenset(definition.fn for definition in DEFAULT_REDUCER_DEFINITIONS.values())
+
+
 def reducer_table(injected: Mapping[str, ReducerDefinition] | None) -> Mapping[str, ReducerDefinition]:
     """The built-in reducers with the injected ones over them."""
     return {**DEFAULT_REDUCER_DEFINITIONS, **(injected or {})}
@@ -187,7 +192,11 @@ def apply_reducer(
     if definition.accepts_config:
         arguments.append(dict(reducer.config))
     with reducer_faults(reducer, destination_path):
-        return definition.fn(*arguments)
+        merged = definition.fn(*arguments)
+        if isinstance(merged, float) and not isfinite(merged):
+            raise ValueError(f"the result is {merged}, which is not a finite number")
+        # The built-in ones make JSON of JSON; of others it is asked, since what is merged here is stored.
+        return merged if definition.fn in _BUILT_IN else validate_strict_json_value(merged)
 
 
 @contextmanager

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
+import functools
 import logging
 import os
 import socket
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -49,10 +49,19 @@ CHOSEN: Final[Mapping[str, Any]] = {
 }
 
 
-def store_id(settings: Settings) -> str:
-    """A name for the store that does not show where it is: messages of another store are refused by it."""
-    address = settings.store_url.rpartition("@")[2].partition("://")[2] or settings.store_url.rpartition("@")[2]
-    return hashlib.sha256(f"{address}|{settings.prefix}".encode()).hexdigest()[:12]
+def store_id(settings: Settings) -> Callable[[], str]:
+    """Gives what the store calls itself, asked once and when it is first needed. Messages name it: a worker of another
+    store refuses them, however the two stores' addresses are written."""
+
+    @functools.cache
+    def identity() -> str:
+        store = open_store(settings)
+        try:
+            return store.identity()
+        finally:
+            store.records.close()
+
+    return identity
 
 
 def celery_app(settings: Settings) -> Celery:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, cast
 
 from celery import Celery
 from kombu.exceptions import OperationalError
 
-from wf_worker.errors import StoreUnavailable
+from wf_worker.errors import BrokerUnavailable
 from wf_worker.settings import Settings
 from wf_worker.store.protocol import Ready
 
@@ -28,7 +28,7 @@ SENT_HEADER: Final = "wf_sent_ms"
 class Dispatcher:
     """Publishes messages over one held producer. Safe for threads."""
 
-    def __init__(self, app: Celery, settings: Settings, store_id: str) -> None:
+    def __init__(self, app: Celery, settings: Settings, store_id: Callable[[], str]) -> None:
         self._app: Any = app
         self._queue = settings.queue
         self._store_id = store_id
@@ -36,7 +36,7 @@ class Dispatcher:
         self._producer: Any = None
 
     def publish(self, ready: Iterable[Ready]) -> None:
-        """Sends one message for each frame. Raises :class:`StoreUnavailable` (``broker_unavailable``) at the first
+        """Sends one message for each frame. Raises :class:`BrokerUnavailable` at the first
         that cannot be sent; those not sent are found again by the sweeper."""
         frames = list(ready)
         if not frames:
@@ -47,9 +47,8 @@ class Dispatcher:
                     self._send(frame)
             except (OperationalError, OSError) as error:
                 self._drop_producer()
-                raise StoreUnavailable(
+                raise BrokerUnavailable(
                     f"the broker cannot be reached: {error}",
-                    code="broker_unavailable",
                     hint="check WF_BROKER_URL and the server",
                 ) from error
 
@@ -76,7 +75,7 @@ class Dispatcher:
             argsrepr="()",
             kwargsrepr=f"run={frame.incarnation} frame={frame.frame}",
             shadow=f"wf:{frame.label or frame.node}",
-            headers={STORE_HEADER: self._store_id, SENT_HEADER: int(time.time() * 1000)},
+            headers={STORE_HEADER: self._store_id(), SENT_HEADER: int(time.time() * 1000)},
         )
 
     def _drop_producer(self) -> None:

@@ -19,6 +19,12 @@ class StoreUnavailable(StoreError):
     default_code: ClassVar[str] = "store_unavailable"
 
 
+class BrokerUnavailable(StoreUnavailable):
+    """The broker cannot be reached. Nothing is lost by it: the sweeper sends what could not be sent."""
+
+    default_code: ClassVar[str] = "broker_unavailable"
+
+
 class RunDamaged(StoreError, WorkflowExecutionError):
     """A stored record is missing or cannot be what the engine wrote. Never read as absent."""
 

@@ -12,12 +12,12 @@ from typing import Any
 from celery.exceptions import WorkerShutdown, WorkerTerminate
 
 from wf_core.authoring import NodeSpec
-from wf_core.errors import WorkflowExecutionError
+from wf_core.errors import WorkflowExecutionError, WorkflowStepLimitExceeded
 from wf_core.models.json_values import validate_strict_json_value
 from wf_core.models.results import NodeResult
 from wf_core.run_state import RuntimeContext
 from wf_core.runtime.ops.nodes import coerce_node_result
-from wf_worker.errors import SettingsInvalid
+from wf_worker.errors import SettingsInvalid, StoreError
 from wf_worker.store.encoding import to_bytes
 
 Handler = Callable[[dict[str, Any], RuntimeContext], Any]
@@ -33,6 +33,12 @@ class HandlerExited(WorkflowExecutionError):
     """A handler raised something that is meant to end a process or a coroutine."""
 
     default_code = "handler_exited"
+
+
+class HandlerFailed(WorkflowExecutionError):
+    """A handler raised an error of this engine's own, from a call of its own."""
+
+    default_code = "handler_failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +87,14 @@ class HandlerRegistry:
         """Whether a handler of that name is registered."""
         return name in self._handlers
 
+    def check_input(self, name: str, payload: dict[str, Any]) -> None:
+        """Refuses an input that is larger than the limit (``payload_too_large``)."""
+        size = len(to_bytes(payload))
+        if size > self._payload_bytes:
+            raise PayloadTooLarge(
+                f"the input of {name!r} has {size} bytes, the limit is {self._payload_bytes}", path="input"
+            )
+
     def call(self, name: str, payload: dict[str, Any], context: RuntimeContext) -> NodeResult:
         """Calls a handler and checks that its answer is a result in strict JSON of allowed size.
 
@@ -94,14 +108,14 @@ class HandlerRegistry:
                 raw = self._loop.run(_awaited(raw))
         except (WorkerShutdown, WorkerTerminate):
             raise  # the worker itself is told to end
+        except (StoreError, WorkflowStepLimitExceeded) as error:
+            # A handler may be a client of this very engine: its troubles there are not troubles of this run's store.
+            raise HandlerFailed(f"{type(error).__name__}: {error}") from error
         except Exception:
             raise
         except BaseException as error:
             # sys.exit() in a handler ends the step, not the worker: else each attempt would cost a process.
-            raise HandlerExited(
-                f"the handler of {name!r} raised {type(error).__name__}: {error}",
-                hint="raise an exception of your own, or return an outcome; a handler cannot end its worker",
-            ) from error
+            raise _exited(error) from error
         result = coerce_node_result(raw)
         try:
             output = validate_strict_json_value(result.output)
@@ -122,7 +136,18 @@ class HandlerRegistry:
 
 
 async def _awaited(raw: Any) -> Any:
-    return await raw
+    try:
+        return await raw
+    except (SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError) as error:
+        # Left to asyncio, it would end the event loop of all handlers and never reach whoever waits for this one.
+        raise _exited(error) from error
+
+
+def _exited(error: BaseException) -> HandlerExited:
+    return HandlerExited(
+        f"the handler raised {type(error).__name__}: {error}",
+        hint="raise an exception of your own, or return an outcome; a handler cannot end its worker",
+    )
 
 
 class _LoopThread:

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from wf_core.errors import WfError
 from wf_worker.store.protocol import Claim
 from wf_worker.store.runs import RunStore
 
@@ -54,7 +53,7 @@ class LeaseKeeper:
         """Renews one claim now. An unreachable store changes nothing: the lease may still be good."""
         try:
             word = self._store.renew(held.claim)
-        except WfError as error:
+        except Exception as error:  # whatever it is, the other claims need this thread
             log.warning("lease not renewed run=%s frame=%s: %s", held.claim.incarnation, held.claim.frame, error)
             return
         if word != "renewed":

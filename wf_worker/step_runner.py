@@ -30,7 +30,7 @@ from wf_core.runtime.ops.nodes import NodeCall
 from wf_core.runtime.transition import Purpose, Transition
 from wf_worker.context import worker_context
 from wf_worker.dispatch import Dispatcher
-from wf_worker.errors import RunDamaged, StoreUnavailable
+from wf_worker.errors import RunDamaged, StoreError, StoreUnavailable
 from wf_worker.handlers import HandlerRegistry
 from wf_worker.leases import HeldClaim, LeaseKeeper
 from wf_worker.store.protocol import Claim, CommitStatus, Ready, Refusal, Refused
@@ -148,6 +148,7 @@ class StepRunner:
         return lambda view, walk: kernel.complete(program, view, call, result, number=number, walk=walk)
 
     def _call(self, claim: Claim, held: HeldClaim, call: NodeCall) -> NodeResult:
+        self.handlers.check_input(call.handler, call.payload)
         context = worker_context(call, claim, is_cancelled=held.lost.is_set, renew=lambda: self.leases.renew(held))
         return self.handlers.call(call.handler, call.handler_payload(), context)
 
@@ -198,6 +199,6 @@ class _ClaimLost(Exception):
 
 
 def _failed(program: Program, frame_id: str, error: Exception) -> Callable[[StoredSlice, Walk], Transition]:
-    if isinstance(error, _Parked | _ClaimLost | StoreUnavailable):
+    if isinstance(error, _Parked | _ClaimLost) or (isinstance(error, StoreError) and not isinstance(error, RunDamaged)):
         raise error
     return lambda view, walk: kernel.fail(program, view, frame_id, error, walk=walk)

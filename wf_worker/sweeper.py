@@ -15,7 +15,7 @@ from typing import Final
 
 from wf_core.errors import WfError
 from wf_worker.dispatch import Dispatcher
-from wf_worker.errors import StoreUnavailable
+from wf_worker.errors import BrokerUnavailable, RunDamaged, StoreUnavailable
 from wf_worker.store.protocol import DueRun, Ready, UnclaimedFrame
 from wf_worker.store.runs import RunStore
 
@@ -26,6 +26,8 @@ LAST_LOOK_MS: Final = 600_000
 BACKSTOP_MS: Final = 3_600_000
 """A message is sent again without evidence of its loss only when its frame is this old, and then twice as old."""
 LAST_BACKSTOP_MS: Final = 24 * BACKSTOP_MS
+RELEASE_PAGES: Final = 32
+"""Pages of released frames that one visit of a run asks for."""
 LATER_BY_MS: Final = 5_000
 """A message sent this much later and received already says that an earlier one is lost or stuck."""
 
@@ -76,8 +78,11 @@ class Sweeper:
                     self._visit(incarnation, report)
                 except StoreUnavailable:
                     raise
-                except WfError as error:  # one damaged run may not keep the others waiting
-                    log.error("run not swept run=%s: [%s] %s", incarnation, error.code, error)
+                except RunDamaged as damage:
+                    log.error("run is damaged run=%s: %s", incarnation, damage)
+                    self._damaged(incarnation, damage)
+                except Exception:  # one faulty run may not keep the others waiting
+                    log.exception("run not swept run=%s", incarnation)
         self.recovered += report.recovered
         return report
 
@@ -87,11 +92,18 @@ class Sweeper:
             report.runs += 1
             self._handle(due, report)
 
+    def _damaged(self, incarnation: str, damage: RunDamaged) -> None:
+        """A missing workflow document leaves the run where it is: it may be published again. Else the run ends here."""
+        if not (damage.path or "").startswith("doc:"):
+            self.store.fail_damaged(incarnation, damage)
+
     def _handle(self, due: DueRun, report: SweepReport) -> None:
-        if due.release:
+        for _ in range(RELEASE_PAGES if due.release else 0):
             ready = self.store.release(due.incarnation)
             report.released += len(ready)
             self._publish(ready)
+            if not ready:
+                break
         if time.monotonic() >= self._blind_until:
             for frame, token in due.expired:
                 word, ready = self.store.lost(due.incarnation, frame, token)
@@ -136,6 +148,8 @@ class Sweeper:
         while not self._stop.wait(self.interval_seconds * random.uniform(0.8, 1.2)):
             try:
                 self.sweep()
+            except BrokerUnavailable as error:
+                log.warning("sweep stopped: %s", error)
             except StoreUnavailable as error:
                 # Whoever was cut off cannot tell a dead worker from one that could not renew either: it waits one
                 # lease, counted from the moment the store answers again, before it calls any lease expired.

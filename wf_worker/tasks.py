@@ -13,16 +13,16 @@ from wf_worker.step_runner import StepRunner
 from wf_worker.store.protocol import Ready
 
 
-def register_task(app: Celery, runner: Callable[[], StepRunner], store_id: str) -> Any:
+def register_task(app: Celery, runner: Callable[[], StepRunner], store_id: Callable[[], str]) -> Any:
     """Registers ``wf.step`` on an application. ``runner`` gives the process's step runner."""
 
     def step(self: Any, *, run: str, frame: str, revision: str, workflow: str, node: str, at: int) -> str:
         # A message of another store would be refused as stale there; here it would be lost without a word.
         headers: Any = self.request.headers or {}
         sender: Any = headers.get(STORE_HEADER) or getattr(self.request, STORE_HEADER, None)
-        if sender != store_id:
+        if sender != store_id():
             raise StoreError(
-                f"a message of store {sender!r} reached a worker of store {store_id!r}", code="foreign_message"
+                f"a message of store {sender!r} reached a worker of store {store_id()!r}", code="foreign_message"
             )
         return runner().run(Ready(run, frame, revision, workflow, node, at)).value
 

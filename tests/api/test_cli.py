@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tests.api.conftest import Api
-from tests.api.workflows import APPROVAL, DOUBLE, SIGNATURES
+from tests.api.workflows import APPROVAL, DOUBLE, SIGNATURES, TWO_QUESTIONS
 from wf_api.cli.main import build_app
 from wf_api.cli.stack import free_port
 
@@ -142,9 +143,20 @@ def test_a_workflow_is_published_from_python(api: Api, tmp_path: Path, name: str
         (["workflow", "publish", "no_such_module:x"], "no module"),
         (["workflow", "publish", "flows.py:absent"], "has no 'absent'"),
         (["workflow", "publish", "flows.py:number"], "is a int"),
+        (["workflow", "publish", "flows.py:needy"], "it needs a, b hint: name a workflow"),
+        (["workflow", "publish", "flows.py:faulty"], "ZeroDivisionError: division by zero"),
+        (["workflow", "publish", "broken.py:x"], "No module named 'no_such_thing'"),
         (["worker"], "what it serves"),
         (["worker", "no_such_module"], "no module"),
         (["worker", "empty.py"], "no capabilities"),
+        (["worker", "broken.py"], "ModuleNotFoundError: No module named 'no_such_thing'"),
+        (["dev", "nofile.py"], "error: nofile.py is no Python file hint: "),
+        (["dev", "no_such_module"], "no module"),
+        (["dev", "empty.py"], "error: no capabilities in empty.py hint: "),
+        (["dev", "broken.py"], "broken.py:2) hint: "),
+        (["dev", "crooked.py"], "crooked.py cannot be imported: SyntaxError: "),
+        (["dev", "leaving.py"], "leaving.py cannot be imported: SystemExit: 0"),
+        (["dev", "--port", "99999"], "error: --port 99999 is not possible hint: "),
         (["server", "--log-level", "LOUD"], "--log-level"),
         (["nonsense"], "No such command"),
     ],
@@ -153,7 +165,10 @@ def test_wrong_usage_ends_with_2_before_anything_is_sent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, args: list[str], said: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "flows.py").write_text("number = 7\n")
+    (tmp_path / "flows.py").write_text("number = 7\ndef needy(a, b, c=1, *more): ...\ndef faulty(): return 1 / 0\n")
+    (tmp_path / "broken.py").write_text("import json\nimport no_such_thing\n")
+    (tmp_path / "crooked.py").write_text("x = = 1\n")
+    (tmp_path / "leaving.py").write_text("raise SystemExit(0)\n")
     (tmp_path / "empty.py").write_text("")
 
     done = here(*args, url="http://127.0.0.1:9")
@@ -224,3 +239,36 @@ def test_a_wrong_setting_is_said_in_a_line(tmp_path: Path) -> None:
 
     assert done.returncode == 2
     assert "WF_STORE_URL" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_the_suggested_answer_has_what_the_resume_schema_requires(api: Api) -> None:
+    schema = {
+        "type": "object",
+        "$defs": {"person": {"type": "object", "properties": {"age": {"type": "integer"}}, "required": ["age"]}},
+        "properties": {
+            "note": {"type": "string"},
+            "size": {"enum": ["small", "it's large"]},
+            "who": {"$ref": "#/$defs/person"},
+            "count": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+            "tags": {"type": ["array", "null"]},
+            "extra": {"type": "string"},
+        },
+        "required": ["note", "size", "who", "count", "tags", "free"],
+    }
+    document = {**APPROVAL, "nodes": [{**APPROVAL["nodes"][0], "resume_schema": schema}, APPROVAL["nodes"][1]]}
+    api.publish(document)
+    api.start("approval", input={"title": "t"}, run_id="r1")
+
+    shown = here("run", "inspect", "r1", url=api.url).stdout
+
+    command = shlex.split(next(line for line in shown.splitlines() if "wf run resume" in line).partition("answer:")[2])
+    suggested = json.loads(command[-1])
+    assert suggested == {"note": "...", "size": "small", "who": {"age": 0}, "count": 0, "tags": [], "free": "..."}
+    assert here(*command[1:], url=api.url).exit_code == 0
+
+
+def test_an_answer_that_needs_nothing_is_suggested_empty(api: Api) -> None:
+    api.publish(TWO_QUESTIONS)
+    api.start("two_questions", run_id="r1", input={})
+
+    assert "--payload '{}'" in here("run", "inspect", "r1", url=api.url).stdout

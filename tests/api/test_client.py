@@ -6,11 +6,12 @@ import asyncio
 import inspect
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
 from tests.api.conftest import Api
-from tests.api.workflows import APPROVAL, DOUBLE, SIGNATURES
+from tests.api.workflows import APPROVAL, DOUBLE, SIGNATURES, TWO_QUESTIONS
 from tests.support.valkey import EmbeddedValkey
 from wf_api.cli.stack import free_port
 from wf_api.client import AsyncWorkflowClient, WaitTimeout, WorkflowApiError, WorkflowClient
@@ -109,6 +110,20 @@ def test_what_is_not_json_never_leaves_the_client(api: Api, client: WorkflowClie
         client.start("approval", {"title": "t", "x": value})
 
     assert api.contents() == before
+
+
+@pytest.mark.parametrize("value", [[], 0, "", False, "text", [1]])
+def test_only_none_stands_for_no_input_and_no_payload(api: Api, client: WorkflowClient, value: Any) -> None:
+    client.publish(TWO_QUESTIONS)
+    before = api.contents()
+
+    with pytest.raises(TypeError, match=f"input must be a mapping, not {type(value).__name__}"):
+        client.start("two_questions", value)
+    with pytest.raises(TypeError, match=f"payload must be a mapping, not {type(value).__name__}"):
+        client.resume("r1", value)
+
+    assert api.contents() == before
+    assert client.start("two_questions", None)["status"] == "pending"
 
 
 def test_a_wait_that_runs_out_tells_how_the_run_is(client: WorkflowClient) -> None:

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.api.conftest import Api
-from tests.api.workflows import APPROVAL, DOUBLE
+from tests.api.workflows import APPROVAL, DOUBLE, SIGNATURES
 
 DEEP = '{"workflow": "double", "input": {"n": 1, "x": ' + "[" * 300 + "]" * 300 + "}}"
 
@@ -201,6 +201,114 @@ def test_every_malformed_part_of_a_workflow_is_named_by_its_place(api: Api) -> N
         "edges[0].outcome",
     ]
     assert api.contents() == before
+
+
+def test_keys_that_no_model_takes_are_refused_at_their_place_with_all_other_issues(api: Api) -> None:
+    before = api.contents()
+    document = {
+        **copy.deepcopy(SIGNATURES),
+        "surprise": 1,
+        "node_defs": [{**DOUBLE["node_defs"][0], "retries": 1}],
+        "start": "nowhere",
+    }
+    document["nodes"][0] |= {"item_eror": "skip", "layout": {"x": 1}}
+    document["nodes"][0]["concurrent"]["max_activ"] = 2
+    document["nodes"][1]["request"][0]["sauce"] = "state.signed"
+    document["nodes"].append(
+        {
+            "id": "choose",
+            "type": "condition",
+            "check": {
+                "op": "and",
+                "args": [{"op": "not", "agr": 1, "arg": {"op": "exists", "path": "state.signed", "a b": 1}}],
+            },
+        }
+    )
+    document["edges"][2]["form"] = "each"
+
+    error = assert_refused(api.post("/v1/workflows", {"workflow": document}), "workflow_invalid", 422)
+
+    issues = error["details"]["issues"]
+    hints = {issue["path"]: issue["hint"] for issue in issues if issue["code"] == "unknown_field"}
+    assert list(hints) == [
+        "surprise",
+        "node_defs[0].retries",
+        "nodes[0].item_eror",
+        "nodes[0].layout",
+        "nodes[0].concurrent.max_activ",
+        "nodes[1].request[0].sauce",
+        "nodes[2].check.args[0].agr",
+        'nodes[2].check.args[0].arg."a b"',
+        "edges[2].form",
+    ]
+    assert hints["nodes[0].item_eror"] == "did you mean 'item_error'?"
+    assert hints["node_defs[0].retries"] == "did you mean 'retry'?"
+    assert hints["nodes[0].concurrent.max_activ"] == "did you mean 'max_active'?"
+    assert hints["edges[2].form"] == "did you mean 'from'?"
+    assert "input_schema" in hints["surprise"]
+    assert len(issues) == len({(issue["code"], issue["path"]) for issue in issues})
+    assert api.contents() == before
+
+
+def test_unknown_keys_come_together_with_the_issues_of_the_graph(api: Api) -> None:
+    document = {**DOUBLE, "start": "nowhere", "surprise": 1}
+
+    error = assert_refused(api.post("/v1/workflows", {"workflow": document}), "workflow_invalid", 422)
+
+    assert [(issue["code"], issue["path"]) for issue in error["details"]["issues"]] == [
+        ("unknown_field", "surprise"),
+        ("unknown_start", "start"),
+    ]
+
+
+def test_every_shape_that_the_models_read_is_still_published(api: Api) -> None:
+    document = copy.deepcopy(SIGNATURES)
+    document["input_schema"]["x-note"] = {"any": "keyword"}
+    document["state_schema"] = {
+        "x-owner": "ann",
+        "fields": [
+            {"path": "state.signed", "type": "array", "reducer": "wf.std.append", "description": "kept"},
+            {"path": "state.copy", "type": "array"},
+        ],
+    }
+    document["nodes"][0] = {
+        "id": "each",
+        "type": "foreach",
+        "over": "input.people",
+        "as_": "person",
+        "mode": "parallel",
+        "parallel": {"max_active": 4, "interrupt": "continue"},
+        "on_item_error": "skip",
+    }
+    document["nodes"][1] = {
+        "id": "sign",
+        "type": "interrupt",
+        "kind": "signature",
+        "request_map": {"context.foreach.each.item": "person"},
+        "out_map": {"name": "state.signed"},
+        "resume_schema": {"type": "object", "x-form": "wide"},
+    }
+    document["edges"][0] = {"from_": "each", "outcome": "loop", "to": "sign"}
+    document["edges"].append({"from": "each", "outcome": "completed_with_errors", "to": "__end__"})
+
+    published = api.publish(document)
+
+    kept = api.get(f"/v1/workflows/{published['name']}/1").json()["workflow"]
+    assert kept["input_schema"]["x-note"] == {"any": "keyword"} and kept["state_schema"]["x-owner"] == "ann"
+    assert kept["nodes"][0]["item_error"]["action"] == "skip"
+    assert api.publish(kept)["digest"] == published["digest"]
+
+
+@pytest.mark.parametrize("nested", [200])
+def test_deeply_nested_conditions_are_looked_through(api: Api, nested: int) -> None:
+    check: dict[str, Any] = {"op": "exists", "path": "input.n", "surprise": 1}
+    for _ in range(nested):
+        check = {"op": "not", "arg": check}
+    document = {**DOUBLE, "nodes": [*DOUBLE["nodes"], {"id": "c", "type": "condition", "check": check}]}
+
+    error = assert_refused(api.post("/v1/workflows", {"workflow": document}), "workflow_invalid", 422)
+
+    assert "unknown_field" in {issue["code"] for issue in error["details"]["issues"]}
 
 
 @pytest.mark.parametrize("version", ["", "latest", "a b", "a/b", "x" * 101])

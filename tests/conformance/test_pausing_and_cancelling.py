@@ -133,3 +133,16 @@ def test_cancelling_under_a_revision_that_has_changed_is_refused(case: StoreCase
 
     assert reply[0] == b"changed" and reply[1] != record.revision.encode()
     assert case.contents() == before
+
+
+def test_a_pause_that_is_executed_again_after_the_run_has_gone_on_does_not_pause_it(case: StoreCase) -> None:
+    run = start(case, line())
+    revision = run.store.inspect(run.incarnation)
+    assert revision is not None
+    assert case.records.call("pause", run.incarnation, "first", "1", revision.revision)[0] == b"paused"
+    run.store.pause(run.incarnation, on=False)
+
+    assert case.records.call("pause", run.incarnation, "first", "1", revision.revision)[0] == b"changed"
+
+    run.drain()
+    assert run.status == "completed"

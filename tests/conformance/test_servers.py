@@ -10,6 +10,7 @@ from tests.conformance.workflows import each, items, line
 from tests.support.stores import NAMED, RedisCase
 from wf_worker.errors import RunDamaged
 from wf_worker.store.keys import RUN_KEYS
+from wf_worker.store.protocol import Refusal
 
 
 def test_a_server_that_forgets_its_scripts_before_every_call_is_not_noticed(server_case: RedisCase) -> None:
@@ -135,12 +136,18 @@ def test_a_header_of_the_wrong_type_is_damage_to_everyone(server_case: RedisCase
         run.store.inspect(run.incarnation)
 
 
-def test_a_frame_whose_head_is_malformed_is_damage(server_case: RedisCase) -> None:
+def test_a_run_of_which_a_frame_has_lost_its_body_ends_and_names_the_record(server_case: RedisCase) -> None:
     run = start(server_case, line())
     claim = run.claim(run.ready[0])
     server_case.records.auditing = False
     key = server_case.keys.base(run.incarnation) + RUN_KEYS["BODIES"]
     server_case.client.delete(key)
 
-    with pytest.raises(RunDamaged):
-        run.claim(run.ready[0], token=claim.token)
+    refusal = run.store.claim(run.ready[0], owner="worker", token=claim.token)
+
+    assert isinstance(refusal, Refusal)
+    record = run.store.inspect(run.incarnation)
+    assert record is not None
+    assert (record.status, record.error and record.error["type"]) == ("failed", "damaged")
+    assert record.error is not None
+    assert claim.frame in record.error["message"]

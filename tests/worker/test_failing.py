@@ -10,6 +10,7 @@ import pytest
 from tests.support import jobs
 from tests.worker.test_sweeping import World
 from wf_core.run_state import RuntimeContext
+from wf_worker.errors import RunDamaged, StoreUnavailable
 from wf_worker.handlers import HandlerRegistry
 from wf_worker.store.protocol import RunRecord
 
@@ -74,3 +75,114 @@ def test_a_run_of_which_a_record_is_missing_fails_and_names_it() -> None:
     assert record.error is not None
     assert record.error["type"] == "damaged"
     assert "loop_item" in record.error["message"]
+
+
+def test_a_store_that_loses_staged_chunks_under_a_living_claim_gets_them_again() -> None:
+    world = World()
+    published = world.store.publish(jobs.squares().compile())
+    new = world.store.new_run("run", published.digest, {"numbers": list(range(1_000))}, max_steps=9_999)
+    created = world.store.create(new)
+    world.queue.publish(created.ready)
+    world.runner.run(world.queue.sent.pop(0))  # walks to the loop, whose opening is a call of its own
+    records: Any = world.store.records
+    call, staged, losses = records.call, list[bytes](), list[str]()
+
+    def losing(script: str, *args: Any) -> list[Any]:
+        if script == "stage" and not staged:
+            staged.append(records.snapshot())
+        elif script in ("stage", "commit") and len(losses) < 2:
+            losses.append(script)
+            records.restore(staged[0])  # the claim is kept, what was staged since is gone
+        return call(script, *args)
+
+    records.call = losing
+    world.drain()
+
+    record = world.store.inspect(created.incarnation)
+    assert record is not None
+    assert losses == ["stage", "stage"]
+    assert (record.status, record.error) == ("completed", None)
+
+
+def test_a_step_that_reads_the_whole_state_beside_a_field_named_like_a_wildcard_runs() -> None:
+    from wf_core.models import Workflow
+
+    star = {
+        "type": "object",
+        "properties": {"*": {"type": "integer", "default": 1}, "a": {"type": "integer", "default": 2}},
+    }
+    document = {
+        "name": "stars",
+        "input_schema": {"type": "object"},
+        "state_schema": star,
+        "output_schema": {"type": "object", "properties": {"star": {}}},
+        "output": [{"target": "star", "path": 'state."*"'}],
+        "node_defs": [
+            {
+                "name": "square",
+                "input_schema": {"type": "object", "properties": {"star": {}, "a": {}, "n": {}}},
+                "output_schema": {"type": "object"},
+                "outcomes": ["ok"],
+            }
+        ],
+        "start": "read",
+        "nodes": [
+            {
+                "id": "read",
+                "type": "node",
+                "node": "square",
+                "input": [{"target": "star", "path": 'state."*"'}, {"target": "a", "path": "state.a"}],
+            }
+        ],
+        "edges": [{"from": "read", "outcome": "ok", "to": "__end__"}],
+    }
+    world, seen = World(), list[Any]()
+    registry = HandlerRegistry()
+    registry.add_handler("square", lambda payload, ctx: seen.append(payload) or {})
+    object.__setattr__(world.runner, "handlers", registry)
+    published = world.store.publish(Workflow.model_validate(document))
+    created = world.store.create(world.store.new_run("run", published.digest, {}, max_steps=10))
+    world.queue.publish(created.ready)
+    world.drain()
+
+    assert seen == [{"star": 1, "a": 2}]
+    assert world.status(created.incarnation) == "completed"
+
+
+@pytest.mark.parametrize("fault", ["leak", "client"])
+def test_an_error_of_the_engine_that_a_handler_raises_is_the_handlers_own(fault: str) -> None:
+    def fail(payload: dict[str, Any], ctx: RuntimeContext) -> dict[str, Any]:
+        raise RunDamaged("somewhere else") if fault == "leak" else StoreUnavailable("another store")
+
+    record = run_with(World(), fail)
+
+    assert record.status == "failed"
+    assert record.error is not None
+    assert record.error["type"] == "handler_failed"
+
+
+def test_a_sum_that_is_no_number_any_more_fails_its_step() -> None:
+    def huge(payload: dict[str, Any], ctx: RuntimeContext) -> dict[str, Any]:
+        return {"line": "x", "total": 1.7e308}
+
+    world = World()
+    registry = HandlerRegistry()
+    registry.add_handler("square", huge)
+    object.__setattr__(world.runner, "handlers", registry)
+    flow = jobs.squares()
+    document = flow.compile().model_dump(mode="json", by_alias=True)
+    document["state_schema"]["properties"]["total"]["type"] = "number"
+    document["node_defs"][0]["output_schema"] = {"type": "object", "properties": {"line": {}, "total": {}}}
+    document["output_schema"] = {"type": "object"}
+    from wf_core.models import Workflow
+
+    published = world.store.publish(Workflow.model_validate(document))
+    created = world.store.create(world.store.new_run("run", published.digest, {"numbers": [1, 2, 3]}, max_steps=99))
+    world.queue.publish(created.ready)
+    world.drain()
+
+    record = world.store.inspect(created.incarnation)
+    assert record is not None
+    assert record.error is not None
+    assert record.error["type"] == "reducer_failed"
+    assert "not a finite number" in record.error["message"]

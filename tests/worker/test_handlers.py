@@ -144,3 +144,16 @@ def test_a_number_that_pydantic_would_write_as_null_is_refused_with_its_place(va
         build_handlers([give]).call("give", {"word": "x"}, CONTEXT)
 
     assert refused.value.code == "result_not_json"
+
+
+def test_an_async_handler_that_exits_leaves_the_event_loop_to_the_others() -> None:
+    async def leave(payload: dict[str, Any], ctx: RuntimeContext) -> dict[str, Any]:
+        raise SystemExit(3)
+
+    registry = build_handlers([shout])
+    registry.add_handler("leave", leave)
+
+    with pytest.raises(WfError, match="SystemExit"):
+        registry.call("leave", {}, CONTEXT)
+
+    assert registry.call("shout", {"word": "still"}, CONTEXT).output == {"word": "still!"}

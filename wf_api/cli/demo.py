@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import time
 from collections import Counter
@@ -17,6 +16,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from wf_api.cli import output
 from wf_api.cli.modules import bundled_example, load_module
 from wf_api.cli.stack import Part, Stack, StackError
 from wf_api.client import WorkflowClient
@@ -33,6 +33,7 @@ ENVIRONMENT = {
 PAGE = 100
 
 
+@output.expected_errors()
 def demo(
     yes: Annotated[bool, typer.Option("--yes", help="Sign the report off without asking.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line.")] = False,
@@ -49,10 +50,16 @@ def demo(
     files = sum(len(package["files"]) for package in listed)
     console = Console(stderr=True)
     console.print(f"auditing {len(listed)} packages with {files} files on {workers} worker processes")
-    shutil.rmtree(DATA, ignore_errors=True)
     started = time.monotonic()
     with (
-        Stack(DATA, [str(bundled_example("audit"))], workers=workers, environment=ENVIRONMENT) as stack,
+        Stack(
+            DATA,
+            [str(bundled_example("audit"))],
+            workers=workers,
+            environment=ENVIRONMENT,
+            fresh=True,
+            command="wf demo",
+        ) as stack,
         WorkflowClient(stack.url) as client,
     ):
         published = client.publish(flow.compile())

@@ -35,6 +35,10 @@ def load_module(name: str) -> ModuleType:
         if spec is None or spec.loader is None:
             raise ModuleError(f"{name} is no Python file", path=name, hint="name a .py file or a dotted module")
         module = importlib.util.module_from_spec(spec)
+        # As for `python file.py`: what lies beside the file can be imported by it.
+        folder = str(path.resolve().parent)
+        if folder not in sys.path:
+            sys.path.append(folder)
         # Registered before it runs, as an import would: annotations are looked up there.
         sys.modules[module_name] = module
         spec.loader.exec_module(module)

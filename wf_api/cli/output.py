@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from typing import Any, Final, NoReturn
 
 import typer
@@ -13,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from wf_api.cli.modules import ModuleError
 from wf_api.client import WaitTimeout, WorkflowApiError, WorkflowClient
 from wf_api.wire import InterruptView, RunView, TraceEntryView
 from wf_core.errors import WfError
@@ -30,6 +33,16 @@ TIMED_OUT: Final = 5
 
 _WIDE: Final = 10_000
 """Columns where nobody looks at a screen: nothing is cut off before a pipe."""
+
+_PLACEHOLDERS: Final[Mapping[object, Any]] = {
+    "string": "...",
+    "integer": 0,
+    "number": 0,
+    "boolean": True,
+    "array": [],
+    "null": None,
+}
+_SKELETON_DEPTH: Final = 8
 
 _COLOURS: Final = {
     "pending": "cyan",
@@ -62,6 +75,20 @@ def calling(url: str, timeout: float, *, as_json: bool) -> Iterator[WorkflowClie
         message, hint = (error.message, error.hint) if isinstance(error, WfError) else (str(error), None)
         complain(message, hint)
         raise typer.Exit(USAGE) from None
+
+
+@contextmanager
+def expected_errors() -> Iterator[None]:
+    """What somebody did wrongly is said in two lines, not in a traceback."""
+    try:
+        yield
+    except WorkflowApiError as error:
+        refused(error, as_json=False)
+    except ModuleError as error:
+        usage(error.message, error.hint)
+    except WfError as error:
+        complain(error.message, error.hint)
+        raise typer.Exit(FAILED) from None
 
 
 def refused(error: WorkflowApiError, *, as_json: bool) -> NoReturn:
@@ -180,7 +207,45 @@ def print_interrupt(run_id: str, interrupt: InterruptView, *, alone: bool) -> No
     out.print(Text("  outcomes " + ", ".join(interrupt["outcomes"])))
     which = "" if alone else f" --interrupt '{interrupt['interrupt_key']}'"
     outcome = interrupt["outcomes"][0] if interrupt["outcomes"] else "submitted"
-    out.print(Text(f"  answer:  wf run resume {run_id}{which} --outcome {outcome} --payload '{{}}'", "dim"))
+    payload = shlex.quote(json.dumps(_skeleton(interrupt["resume_schema"]), ensure_ascii=False))
+    out.print(Text(f"  answer:  wf run resume {run_id}{which} --outcome {outcome} --payload {payload}", "dim"))
+
+
+def _skeleton(schema: Any) -> dict[str, Any]:
+    """An object with the fields that a schema requires, to be filled in."""
+    filled = _filled(schema, schema, 0)
+    return filled if isinstance(filled, dict) else {}
+
+
+def _filled(schema: Any, document: Any, depth: int) -> Any:
+    """A value of about the kind that a schema asks for."""
+    if not isinstance(schema, dict) or depth > _SKELETON_DEPTH:
+        return "..."
+    for key in ("const", "default"):
+        if key in schema:
+            return schema[key]
+    if isinstance(schema.get("enum"), list) and schema["enum"]:
+        return schema["enum"][0]
+    if isinstance(schema.get("$ref"), str):
+        return _filled(_referred(schema["$ref"], document), document, depth + 1)
+    for key in ("allOf", "anyOf", "oneOf"):
+        if isinstance(schema.get(key), list) and schema[key] and "properties" not in schema:
+            return _filled(schema[key][0], document, depth + 1)
+    kind = schema.get("type", "object" if "properties" in schema or "required" in schema else None)
+    kind = next((each for each in kind if each != "null"), "null") if isinstance(kind, list) else kind
+    if kind == "object":
+        properties = schema.get("properties", {})
+        return {name: _filled(properties.get(name), document, depth + 1) for name in schema.get("required", [])}
+    return copy(_PLACEHOLDERS.get(kind, "..."))
+
+
+def _referred(reference: str, document: Any) -> Any:
+    """The part of a schema that a reference within it names; None for other references."""
+    if not reference.startswith("#"):
+        return None
+    for part in reference.removeprefix("#").split("/")[1:]:
+        document = document.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(document, dict) else None
+    return document
 
 
 def print_step(entry: TraceEntryView) -> None:

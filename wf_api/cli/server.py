@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import logging
-from contextlib import contextmanager
+import os
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from wf_api.cli import output
-from wf_api.cli.modules import ModuleError
 from wf_api.cli.options import LogLevel, Modules
 from wf_api.cli.served import load_all
-from wf_core.errors import WfError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from wf_worker.settings import Settings
 
 log = logging.getLogger("wf")
@@ -37,9 +33,10 @@ def server(
     """
     level = _logging(log_level)
     _tied_to_parent()
-    with _settings_checked():
+    with output.expected_errors():
         import uvicorn
 
+        from wf_api.cli.stack import PARENT_VARIABLE, PROCESS_HEADER
         from wf_api.http import create_app
         from wf_worker.app import celery_app, store_id
         from wf_worker.dispatch import Dispatcher
@@ -59,6 +56,7 @@ def server(
             log_level=level.lower(),
             lifespan="off",
             server_header=False,
+            headers=[(PROCESS_HEADER, str(os.getpid()))] if PARENT_VARIABLE in os.environ else None,
             timeout_graceful_shutdown=10,  # requests that wait for a run would hold the process for a minute
         )
     finally:
@@ -88,17 +86,13 @@ def worker(
             "a worker needs to know what it serves", "name a module or file with capabilities: wf worker my_flows.py"
         )
     _tied_to_parent()
-    with _settings_checked():
+    with output.expected_errors():
         from wf_worker.app import run_worker
         from wf_worker.handlers import build_handlers
 
         settings = _settings()
         served = load_all(names)
-        if not served.nodes and not served.handlers:
-            output.usage(
-                f"no capabilities in {', '.join(names)}",
-                "write one as a function with @node, or list them in `registry`",
-            )
+        served.require_capabilities()
         handlers = build_handlers(served.nodes, payload_bytes=settings.payload_bytes)
         handlers.update(served.handlers)
         run_worker(
@@ -108,18 +102,6 @@ def worker(
             concurrency=concurrency,
             log_level=level,
         )
-
-
-@contextmanager
-def _settings_checked() -> Iterator[None]:
-    """What an operator set wrongly is said in a line, not in a traceback."""
-    try:
-        yield
-    except ModuleError as error:
-        output.usage(error.message, error.hint)
-    except WfError as error:
-        output.complain(error.message, error.hint)
-        raise typer.Exit(output.FAILED) from None
 
 
 def _settings() -> Settings:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import quote
 
 import httpx
@@ -64,7 +64,7 @@ def document_of(workflow: WorkflowLike) -> dict[str, Any]:
         workflow = workflow.compile()
     if isinstance(workflow, Workflow):
         return workflow.model_dump(mode="json", by_alias=True)
-    return dict(workflow)
+    return _mapping("workflow", workflow)
 
 
 def list_workflows(cursor: str | None, limit: int | None) -> Call:
@@ -100,7 +100,7 @@ def start(
         workflow=workflow,
         version=version,
         digest=digest,
-        input=dict(workflow_input or {}),
+        input=_mapping("input", workflow_input),
         run_id=run_id,
         idempotency_key=idempotency_key,
         open_policy=open_policy,
@@ -148,7 +148,7 @@ def resume(
 ) -> Call:
     """Answers an interrupt."""
     body = _present(
-        payload=dict(payload or {}),
+        payload=_mapping("payload", payload),
         outcome=outcome,
         interrupt_key=interrupt_key,
         revision=revision,
@@ -199,6 +199,11 @@ def unreachable(url: str, error: Exception) -> WorkflowApiError:
     )
 
 
+def passing(error: WorkflowApiError) -> bool:
+    """Whether whoever waits may ask again: nobody answered, or somebody said that it is so for now only."""
+    return error.code == "server_unreachable" or error.http_status in (502, 503, 504)
+
+
 def reached(run: RunView, until: Until) -> bool:
     """Whether a run is as far as a wait wants it."""
     if callable(until):
@@ -218,6 +223,15 @@ def _segment(text: str) -> str:
     if text in ("", ".", ".."):
         raise ValueError(f"{text!r} is no name")
     return quote(text, safe="")
+
+
+def _mapping(name: str, value: object) -> dict[str, Any]:
+    """A mapping as a dict of its own; only None stands for none. ``TypeError`` for anything else."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{name} must be a mapping, not {type(value).__name__}")
+    return dict(cast("Mapping[str, Any]", value))
 
 
 def _present(**fields: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from wf_api.services.cursors import cursor_for, cursor_parts
-from wf_api.services.model_errors import Issue, issues_of
+from wf_api.services.model_errors import Issue, issues_of, unknown_fields
 from wf_api.wire import PublishedView, VersionsView, WorkflowPage, WorkflowView
 from wf_core.models.workflow import Workflow
 from wf_worker.errors import RequestRefused
@@ -140,11 +140,14 @@ class WorkflowService:
 
 def checked_workflow(document: dict[str, Any]) -> Workflow:
     """The workflow of a document; ``workflow_invalid`` with all issues that can be found."""
-    issues = _name_issues(document.get("name"))
+    unknown = unknown_fields(Workflow, document)
+    issues = _name_issues(document.get("name")) + unknown
     try:
         workflow = Workflow.model_validate(document)
     except ValidationError as error:
-        raise _invalid(issues + issues_of(error, document)) from None
+        said = {(issue["code"], issue["path"]) for issue in unknown}
+        issues += [issue for issue in issues_of(error, document) if (issue["code"], issue["path"]) not in said]
+        raise _invalid(issues) from None
     issues += [_issue(found.as_dict()) for found in workflow.validate_structure().errors]
     if issues:
         raise _invalid(issues)

@@ -31,6 +31,7 @@ from wf_worker.store.transitions import Encoded, TransitionEncoder
 
 RESULT_PAGE: Final = 200
 MAX_LOADS: Final = 100_000
+STAGE_TRIES: Final = 5
 CHUNK_ITEMS: Final = 400
 CHUNK_BYTES: Final = 256 * 1024
 MAX_CACHED_ITEMS: Final = 256
@@ -83,14 +84,18 @@ class Claims(StoreCalls):
             owner,
             self.lease_ms,
             wants_input,
-            len(names),
-            *names,
+            *_count(names),
         )
         if reply.word == "damaged":
             raise RunDamaged(f"record {reply.text(1)} is missing or wrong", path=reply.text(1))
         if reply.word != "granted":
             return Refusal(refusal_of(reply.word), reply.ready)
-        return self._granted(reply, 1, ready.incarnation, ready.frame, token, owner, program, names)
+        try:
+            return self._granted(reply, 1, ready.incarnation, ready.frame, token, owner, program, names)
+        except RunDamaged as damage:
+            # Without its records the kernel cannot be asked: the run ends here, and says which record it was.
+            self.fail_damaged(ready.incarnation, damage, frame=ready.frame)
+            return Refusal(Refused.OVER)
 
     def _granted(
         self,
@@ -101,7 +106,7 @@ class Claims(StoreCalls):
         token: str,
         owner: str,
         program: Program,
-        names: Sequence[str],
+        names: Sequence[str] | None,
     ) -> Claim:
         purpose, step, attempt, losses, denied, revision, view = reply.values[at : at + 7]
         return Claim(
@@ -117,6 +122,11 @@ class Claims(StoreCalls):
             revision=text_of(revision),
             view=StoredSlice.from_reply(view, incarnation, program.root, names),
         )
+
+    def fail_damaged(self, incarnation: str, damage: RunDamaged, *, frame: str = "") -> str:
+        """Ends a run whose records cannot be what the engine wrote: ``failed``, or ``over`` when it had ended."""
+        error = RunError("damaged", damage.message, frame_id=frame or None)
+        return self._call("fail_run", incarnation, self._new_id(), encoding.encode_error(error)).word
 
     def decide(self, claim: Claim, rule: Callable[[StoredSlice], T]) -> T | Refused:
         """Calls a pure kernel function on the claim's slice, loading what it turns out to need."""
@@ -151,7 +161,7 @@ class Claims(StoreCalls):
             return self._load_results(incarnation, frame, token, view, need)
         wants: dict[str, list[Arg]] = {
             "input": ["input", short(need.key)],
-            "state": ["state", short(need.key), len(need.names), *need.names],
+            "state": ["state", short(need.key), *_count(need.names or None)],
             "item": ["item", view.key(need.key) if need.kind == "item" else ""],
             "large": ["large", need.names[-1] if need.names else ""],
         }
@@ -163,7 +173,7 @@ class Claims(StoreCalls):
             case "input":
                 view.give_input(need.key, value)
             case "state":
-                view.give_state(need.key, need.names, value)
+                view.give_state(need.key, need.names or None, value)
             case "large":
                 view.give_large(need.key, need.names[0], value)
             case _:
@@ -214,34 +224,46 @@ class Claims(StoreCalls):
         call_id = call_id or self._new_id()
         program = self.program(claim.view.digest)
         encoded = TransitionEncoder(claim.view, program, call_id).encode(transition)
-        if not self._stage(claim, encoded, call_id):
-            return Committed(CommitStatus.REFUSED, reason="stale")
         wants_input, names = (
             _wants(program.for_scope(claim.view.scope(claim.view.own.scope_id)).needs.get(ready_node, Needs()))
             if next_token and ready_node
-            else ("0", [])
+            else ("0", list[str]())
         )
-        reply = self._call(
-            "commit",
-            claim.incarnation,
-            call_id,
-            claim.frame,
-            claim.token,
-            transition.steps,
-            next_token or "",
-            claim.owner,
-            self.lease_ms,
-            wants_input,
-            len(names),
-            *names,
-            *encoded.arguments(),
-        )
+        # A store that lost its tail keeps the claim and loses chunks that were staged after it. They are staged again;
+        # only what stays incomplete then is damage.
+        for _ in range(STAGE_TRIES):
+            staged = self._stage(claim, encoded)
+            if staged == "gap":
+                continue
+            if staged != "staged":
+                return Committed(CommitStatus.REFUSED, reason=staged)
+            reply = self._call(
+                "commit",
+                claim.incarnation,
+                call_id,
+                claim.frame,
+                claim.token,
+                transition.steps,
+                next_token or "",
+                claim.owner,
+                self.lease_ms,
+                wants_input,
+                *_count(names),
+                *encoded.arguments(),
+            )
+            if reply.word != "unstaged":
+                return self._committed(claim, reply, next_token or "", program, names)
+        raise RunDamaged("staged values stay incomplete", path="x")
+
+    def _committed(
+        self, claim: Claim, reply: Reply, next_token: str, program: Program, names: Sequence[str] | None
+    ) -> Committed:
         match reply.word:
             case "done":
                 return Committed(CommitStatus.DONE, reply.ready)
             case "claimed":
                 following = self._granted(
-                    reply, 1, claim.incarnation, claim.frame, next_token or "", claim.owner, program, names
+                    reply, 1, claim.incarnation, claim.frame, next_token, claim.owner, program, names
                 )
                 return Committed(CommitStatus.DONE, reply.ready, claim=following)
             case "again":
@@ -250,38 +272,25 @@ class Claims(StoreCalls):
                 return Committed(CommitStatus.BUDGET, left=int(reply.text(1)), max_steps=int(reply.text(2)))
             case "damaged":
                 raise RunDamaged(f"record {reply.text(1)} is missing or wrong", path=reply.text(1))
-            case "unstaged":
-                raise RunDamaged(f"the staged value {reply.text(1)} is incomplete", path=reply.text(1))
             case word:
                 return Committed(CommitStatus.REFUSED, reply.ready, reason=word)
 
-    def _stage(self, claim: Claim, encoded: Encoded, call_id: str) -> bool:
+    def _stage(self, claim: Claim, encoded: Encoded) -> str:
+        """Stages what a transition needs: ``staged``, ``gap`` when an earlier chunk is gone, else a refusal."""
+        pieces: list[tuple[str, str, int, list[bytes]]] = []
         for name, items in encoded.staged_items.items():
-            for offset, chunk in encoding.chunks(items, most=CHUNK_ITEMS, most_bytes=CHUNK_BYTES):
-                if not self._stage_chunk(claim, "items", name, offset, chunk):
-                    return False
+            chunks = encoding.chunks(items, most=CHUNK_ITEMS, most_bytes=CHUNK_BYTES)
+            pieces += [("items", name, offset, chunk) for offset, chunk in chunks]
         for name, value in encoded.staged_values.items():
-            for offset, piece in encoding.slices(value, CHUNK_BYTES):
-                if not self._stage_chunk(claim, "value", name, offset, [piece]):
-                    return False
-        return True
-
-    def _stage_chunk(self, claim: Claim, kind: str, name: str, offset: int, pieces: Sequence[bytes]) -> bool:
-        reply = self._call(
-            "stage",
-            claim.incarnation,
-            self._new_id(),
-            claim.frame,
-            claim.token,
-            kind,
-            name,
-            offset,
-            len(pieces),
-            *pieces,
-        )
-        if reply.word == "gap":
-            raise RunDamaged(f"staging {name} found {reply.text(1)} pieces at offset {offset}", path=name)
-        return reply.word == "staged"
+            pieces += [("value", name, offset, [piece]) for offset, piece in encoding.slices(value, CHUNK_BYTES)]
+        for kind, name, offset, chunk in pieces:
+            reply = self._call(
+                *("stage", claim.incarnation, self._new_id(), claim.frame, claim.token),
+                *(kind, name, offset, len(chunk), *chunk),
+            )
+            if reply.word != "staged":
+                return reply.word
+        return "staged"
 
     def renew(self, claim: Claim) -> str:
         """Extends the claim's lease: ``renewed``, ``cancelled`` when the run was, else ``stale``."""
@@ -318,6 +327,11 @@ def _needs_of(program: Program, ready: Ready) -> Needs:
     return plan.needs.get(step.id, Needs())
 
 
-def _wants(needs: Needs) -> tuple[str, list[str]]:
-    """Whether the input is wanted, and which state fields."""
-    return ("1" if needs.input else "0"), (["*"] if needs.whole_state else sorted(needs.state))
+def _count(names: Sequence[str] | None) -> list[Arg]:
+    """How many names, then the names; -1 stands for all, since a name may be any text."""
+    return [-1] if names is None else [len(names), *names]
+
+
+def _wants(needs: Needs) -> tuple[str, list[str] | None]:
+    """Whether the input is wanted, and which state fields; None is all."""
+    return ("1" if needs.input else "0"), (None if needs.whole_state else sorted(needs.state))

@@ -32,6 +32,7 @@ Elsewhere, each harmless alone::
     wf:flows wf:flow:<name>  set of workflow names; hash: version to digest
     wf:idem:<key>            string: what a submit with this idempotency key created
     wf:workers               hash: announcements of live workers
+    wf:id                    string: what this store calls itself; messages of another one are refused
 """
 
 from __future__ import annotations
@@ -143,6 +144,10 @@ class Keys:
     def idempotency(self, key: str) -> str:
         """What a submit with this idempotency key created."""
         return f"{self.prefix}:idem:{key}"
+
+    def identity(self) -> str:
+        """What this store calls itself."""
+        return f"{self.prefix}:id"
 
     def workers(self) -> str:
         """The announcements of live workers."""

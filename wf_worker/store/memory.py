@@ -136,6 +136,11 @@ class MemoryRecords:
             self.contents.reserved[key] = (value, now + seconds * 1000)
             return value
 
+    def identity(self, candidate: str) -> str:
+        with self._lock:
+            self.contents.identity = self.contents.identity or candidate
+            return self.contents.identity
+
     def announce(self, worker: str, record: bytes) -> None:
         with self._lock:
             self.contents.workers[worker] = record

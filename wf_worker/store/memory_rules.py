@@ -24,6 +24,8 @@ from wf_worker.store.memory_state import (
 
 LOOK_MS: Final = 5000
 PAGE: Final = 64
+SCAN: Final = 512
+PAGE_BYTES: Final = 262_144
 SMALL_ITEM: Final = 4096
 MAX_ANCESTORS: Final = 200
 DEADLOCKED: Final = (
@@ -65,6 +67,11 @@ class Arguments:
     def texts(self, count: int) -> list[str]:
         """The next ``count`` arguments as text."""
         return [self.text() for _ in range(count)]
+
+    def names(self) -> list[str] | None:
+        """A count and so many names; None where -1 stands for all."""
+        count = self.number()
+        return None if count < 0 else self.texts(count)
 
     def operations(self) -> list[Operation]:
         """A count, then each operation as name, argument count, arguments."""
@@ -241,12 +248,13 @@ class Call:
         if self.paused():
             self.set("release", "")
             return
-        moved, rank = 0, max(0, int(self.get("release") or "1") - 1)
+        moved, seen, rank = 0, 0, max(0, int(self.get("release") or "1") - 1)
         for scores, from_paused in ((self.run.paused, True), (self.run.held, False)):
             offset = 0 if from_paused else rank
             while page := by_score(scores)[offset : offset + PAGE]:
                 for key in page:
-                    if moved == PAGE:
+                    seen += 1
+                    if moved == PAGE or seen > SCAN:
                         self.set("release", offset + 1)
                         self.attend(self.now)
                         return
@@ -358,10 +366,10 @@ class Call:
             at = head.parent
         return frames
 
-    def fields_of(self, scope: str, names: Sequence[str]) -> Answer:
-        """State fields by name; ``*`` is all, as field and value by turns."""
+    def fields_of(self, scope: str, names: Sequence[str] | None) -> Answer:
+        """State fields by name; without names all, as field and value by turns."""
         state = self.run.state.get(scope, {})
-        if names and names[0] == "*":
+        if names is None:
             return [part for name, value in state.items() for part in (name.encode(), value)]
         return [state.get(name) for name in names]
 
@@ -370,7 +378,7 @@ class Call:
         child = self.run.scopes.get(scope)
         return self.run.header.get("input") if child is None else child
 
-    def slice(self, key: str, *, wants_input: bool, names: Sequence[str]) -> Answer:
+    def slice(self, key: str, *, wants_input: bool, names: Sequence[str] | None) -> Answer:
         """What a claim or an answer reads."""
         header = self.run.header
         return [
@@ -444,6 +452,8 @@ class Call:
         """The frame is gone."""
         head = self.run.frames.pop(key, None)
         if head is not None:
+            if head.act:
+                self.drop_activation(head.act)
             self.leave(key, head)
             self.run.bodies.pop(key, None)
 
@@ -595,9 +605,6 @@ class Call:
         run.lineages.pop(frame, None)
         run.items.get(key, {}).pop(index, None)
         run.waiting.get(key, set()).discard(index)
-        head = run.frames.get(frame)
-        if head is not None and head.act:
-            self.drop_activation(head.act)
         self.drop_frame(frame)
         act = run.activations[key]
         if len(run.results[key]) >= act.items:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from wf_worker.store.memory_rules import Answer, Arguments, Call
+from wf_worker.store.memory_rules import PAGE_BYTES, Answer, Arguments, Call
 from wf_worker.store.memory_state import FINAL, FrameHead, RunRecords, by_score
 
 
@@ -101,12 +101,14 @@ def claim(call: Call, args: Arguments) -> Answer:
     return call.answer("granted", *_granted(call, key, head, denied, wants_input, names))
 
 
-def _wants(args: Arguments) -> tuple[bool, list[str]]:
+def _wants(args: Arguments) -> tuple[bool, list[str] | None]:
     wants_input = args.data() == b"1"
-    return wants_input, args.texts(args.number())
+    return wants_input, args.names()
 
 
-def _granted(call: Call, key: str, head: FrameHead, denied: bool, wants_input: bool, names: list[str]) -> list[Any]:
+def _granted(
+    call: Call, key: str, head: FrameHead, denied: bool, wants_input: bool, names: list[str] | None
+) -> list[Any]:
     view = call.slice(key, wants_input=wants_input, names=names)
     return [head.purpose, head.step, head.attempt, head.losses, "1" if denied else "0", head.rev, view]
 
@@ -127,7 +129,7 @@ def _load(call: Call, args: Arguments) -> Any:
     match args.text():
         case "state":
             scope = args.text()
-            return call.fields_of(scope, args.texts(args.number()))
+            return call.fields_of(scope, args.names())
         case "input":
             return call.input_of(args.text())
         case "item":
@@ -135,14 +137,24 @@ def _load(call: Call, args: Arguments) -> Any:
         case "results":
             act, start, stop = args.text(), args.number(), args.number()
             head, results = call.run.activations.get(act), call.run.results.get(act, {})
-            return [
-                None if head is None else str(head.items).encode(),
-                [results.get(str(i)) for i in range(start, stop)],
-            ]
+            return [None if head is None else str(head.items).encode(), _page(results, start, stop)]
         case "large":
             return call.run.staged.get(args.text())
         case _:
             return None
+
+
+def _page(results: Mapping[str, bytes], start: int, stop: int) -> list[bytes | None]:
+    """As many results as fit into a page by weight, at least one."""
+    page: list[bytes | None] = []
+    weight = 0
+    for index in range(start, stop):
+        result = results.get(str(index))
+        weight += len(result or b"")
+        if page and weight > PAGE_BYTES:
+            break
+        page.append(result)
+    return page
 
 
 def stage(call: Call, args: Arguments) -> Answer:
@@ -349,13 +361,30 @@ def pause(call: Call, args: Arguments) -> Answer:
         return call.answer("gone")
     if call.ended():
         return call.answer("over", call.flag("status"))
-    on = args.text()
+    on, revision = args.text(), args.text()
+    if (call.get("paused") or "0") == on:
+        return call.answer("paused" if on == "1" else "running")
+    if revision and revision != call.get("rev"):
+        return call.answer("changed", call.flag("rev"))
     call.set("paused", on)
+    call.set("rev", call.revision())
     if on == "0":
         call.set("release", "1")
         call.release()
     call.settle()
     return call.answer("paused" if on == "1" else "running")
+
+
+def fail_run(call: Call, args: Arguments) -> Answer:
+    """Ends a run whose records are damaged."""
+    if call.gone():
+        return call.answer("gone")
+    if call.ended():
+        return call.answer("over", call.flag("status"))
+    call.set("failing", "!")
+    call.set("error", args.data())
+    call.finish("failed")
+    return call.answer("failed")
 
 
 def release(call: Call, args: Arguments) -> Answer:
@@ -446,6 +475,7 @@ SCRIPTS: Final[Mapping[str, Callable[[Call, Arguments], Answer]]] = {
     "commit": commit,
     "create": create,
     "due": due,
+    "fail_run": fail_run,
     "give_back": give_back,
     "interrupt": interrupt,
     "load": load,

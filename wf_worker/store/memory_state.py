@@ -142,6 +142,7 @@ class ShardRecords:
 class Contents:
     """Everything a store holds."""
 
+    identity: str = ""
     shards: dict[int, ShardRecords] = field(default_factory=dict[int, ShardRecords])
     runs: dict[str, RunRecords] = field(default_factory=dict[str, RunRecords])
     documents: dict[str, bytes] = field(default_factory=dict[str, bytes])

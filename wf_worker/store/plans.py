@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
 from wf_core.models.workflow import Workflow
-from wf_core.plan import Plan, Program, compile_plan
+from wf_core.plan import Plan, Program, compile_plan, document_digest
 from wf_core.reducers import ReducerDefinition
 from wf_worker.errors import RunDamaged
 from wf_worker.store.encoding import from_bytes
@@ -60,8 +60,9 @@ class Plans:
             raise RunDamaged(f"the workflow document {digest} is no object", path=f"doc:{digest}")
         return cast(dict[str, Any], record)
 
-    def _compile(self, record: Any, digest: str) -> Plan:
-        plan = compile_plan(Workflow.model_validate(record), reducers=self._reducers)
-        if plan.digest != digest:
-            raise RunDamaged(f"the workflow document {digest} has the digest {plan.digest}", path=f"doc:{digest}")
-        return plan
+    def _compile(self, record: dict[str, Any], digest: str) -> Plan:
+        # Of the document as it is stored: models that gained a field since would write it otherwise.
+        found = document_digest(record)
+        if found != digest:
+            raise RunDamaged(f"the workflow document {digest} has the digest {found}", path=f"doc:{digest}")
+        return compile_plan(Workflow.model_validate(record), reducers=self._reducers, digest=digest)

@@ -88,6 +88,10 @@ class Records(Protocol):
         """Reserves an idempotency key unless it is; the value it holds."""
         ...
 
+    def identity(self, candidate: str) -> str:
+        """What the store calls itself: the first candidate it was ever given."""
+        ...
+
     def announce(self, worker: str, record: bytes) -> None:
         """Writes a worker's announcement."""
         ...

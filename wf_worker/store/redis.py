@@ -9,12 +9,12 @@ from typing import Any, TypeVar, cast
 
 import redis
 from redis.backoff import ExponentialBackoff
-from redis.exceptions import BusyLoadingError, NoScriptError, ReadOnlyError, RedisError
+from redis.exceptions import BusyLoadingError, NoScriptError, OutOfMemoryError, RedisError, ResponseError
 from redis.exceptions import ConnectionError as ServerLost
 from redis.exceptions import TimeoutError as ServerSilent
 from redis.retry import Retry
 
-from wf_worker.errors import RunDamaged, StoreUnavailable
+from wf_worker.errors import RunDamaged, StoreError, StoreUnavailable
 from wf_worker.store.keys import RUN_KEYS, SHARD_KEYS, Keys, lua_names
 
 T = TypeVar("T")
@@ -82,19 +82,22 @@ class RedisRecords:
     def _guard(self, act: Callable[[], T]) -> T:
         try:
             return act()
-        except (ServerLost, ServerSilent, BusyLoadingError, ReadOnlyError) as error:
-            raise StoreUnavailable(
-                f"the run store cannot be reached: {error}", hint="check WF_STORE_URL and the server"
-            ) from error
         except RedisError as error:
-            text = str(error)
-            if "WRONGTYPE" in text:
-                raise RunDamaged(f"a record has the wrong type: {text}") from error
-            if "OOM" in text:
-                raise StoreUnavailable(
-                    "the run store is full", code="store_full", hint="give the server memory; nothing was written"
-                ) from error
-            raise
+            raise self._translated(error) from error
+
+    def _translated(self, error: RedisError) -> StoreError:
+        """What an error of the client means: damage, a fault of a script, or a server that refuses work for now."""
+        text = str(error)
+        if "WRONGTYPE" in text:
+            return RunDamaged(f"a record has the wrong type: {text}")
+        if isinstance(error, OutOfMemoryError):
+            hint = "give the server memory, or set a larger maxmemory; nothing was written"
+            return StoreUnavailable("the run store is full", code="store_full", hint=hint)
+        if isinstance(error, ResponseError) and "user_script" in text:
+            return StoreError(f"a script of the run store failed: {text}", code="store_script_failed")
+        return StoreUnavailable(
+            f"the run store cannot be reached or refuses work: {text}", hint="check WF_STORE_URL and the server"
+        )
 
     # ---- plain reads
 
@@ -190,6 +193,12 @@ class RedisRecords:
             held = self._guard(lambda: cast("bytes | None", self.client.get(name)))
             if held is not None:  # else it expired between the two calls
                 return held
+
+    def identity(self, candidate: str) -> str:
+        name = self.keys.identity()
+        self._guard(lambda: self.client.set(name, candidate, nx=True))
+        held = self._guard(lambda: cast("bytes | None", self.client.get(name)))
+        return candidate if held is None else held.decode()
 
     def announce(self, worker: str, record: bytes) -> None:
         self._guard(lambda: self.client.hset(self.keys.workers(), worker, cast(Any, record)))

@@ -34,6 +34,10 @@ class RunStore(Flows, Answers, Looking):
 
     _clock_ahead_ms = 0
 
+    def identity(self) -> str:
+        """What this store calls itself, whatever address it is reached by."""
+        return self.records.identity(self._new_id())
+
     # ---- submitting
 
     def new_run(
@@ -120,8 +124,12 @@ class RunStore(Flows, Answers, Looking):
 
     def pause(self, incarnation: str, *, on: bool) -> tuple[str, tuple[Ready, ...]]:
         """Stops new claims, or lets them go on: ``paused``, ``running``, ``over`` or ``gone``."""
-        reply = self._call("pause", incarnation, self._new_id(), "1" if on else "0")
-        return reply.word, reply.ready
+        while True:
+            header = self.records.header(incarnation, ("rev",))
+            revision = "" if header is None else text_of(header.get("rev", b""))
+            reply = self._call("pause", incarnation, self._new_id(), "1" if on else "0", revision)
+            if reply.word != "changed":
+                return reply.word, reply.ready
 
     # ---- sweeping
 

@@ -115,7 +115,7 @@ class StoredSlice:
     _results: dict[str, Sequence[ItemResult]] = field(default_factory=dict[str, Sequence[ItemResult]])
 
     @classmethod
-    def from_reply(cls, reply: Sequence[Any], incarnation: str, plan: Plan, names: Sequence[str]) -> StoredSlice:
+    def from_reply(cls, reply: Sequence[Any], incarnation: str, plan: Plan, names: Sequence[str] | None) -> StoredSlice:
         """Decodes the slice part of a script's answer. ``names`` are the state fields that were asked for."""
         ancestry, values, workflow_input, run_id, digest, max_steps, steps = reply
         stored = [_stored(record) for record in ancestry]
@@ -164,9 +164,9 @@ class StoredSlice:
             raise RunDamaged("the workflow input is no object", path="h.input")
         self._inputs[scope_id] = value
 
-    def give_state(self, scope_id: str, names: Sequence[str], values: Sequence[Any]) -> None:
-        """State fields, in the order of ``names``; ``*`` is all, as field and value by turns."""
-        if list(names) == ["*"]:
+    def give_state(self, scope_id: str, names: Sequence[str] | None, values: Sequence[Any]) -> None:
+        """State fields, in the order of ``names``; without names all, as field and value by turns."""
+        if names is None:
             for name, value in zip(values[::2], values[1::2], strict=True):
                 self._state[scope_id, _text(name)] = value
             self._whole.add(scope_id)
@@ -239,7 +239,7 @@ class StoredSlice:
 
     def state_names(self, scope_id: str) -> Sequence[str]:
         if scope_id not in self._whole:
-            raise SliceMiss(Need("state", scope_id, ("*",)))
+            raise SliceMiss(Need("state", scope_id))
         return tuple(
             name
             for scope, name in self._state

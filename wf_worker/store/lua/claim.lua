@@ -1,6 +1,6 @@
 -- claim: gives a ready frame to a token, with the slice that its step reads.
 -- ARGV 5 frame key, 6 revision of the message, 7 token, 8 owner, 9 lease (ms), 10 whether the input is wanted,
---      11 number of state fields wanted ('*' is one that means all), 12.. their names
+--      11 number of state fields wanted (-1 for all), 12.. their names
 -- answers granted <purpose> <step> <attempt> <losses> <denied> <revision> <slice>
 --       | gone | over | stale | paused | held | admitted | damaged <record>
 -- Run again: the token is current, so the slice is answered again.
@@ -29,6 +29,11 @@ if head[PURPOSE] == 'admit' then
   settle()
   return answer({'admitted'})
 end
+-- What the slice reads is asked for its type now: after the grant an error would leave half of it.
+call('HLEN', base .. BODIES)
+call('HLEN', base .. ACTIVATIONS)
+call('HLEN', base .. SCOPES)
+call('HLEN', base .. STATE .. head[SCOPE])
 local denied = grant(key, head, token, ARGV[8], tonumber(ARGV[9]))
 settle()
 return granted(denied)

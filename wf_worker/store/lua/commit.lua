@@ -1,12 +1,12 @@
 -- commit: applies a transition under a claim, or nothing of it.
 -- ARGV 5 frame key, 6 token, 7 steps it walked, 8 token of a next claim or '', 9 its owner, 10 its lease (ms),
---      11 whether the input is wanted, 12 number of state fields, 13.. their names,
+--      11 whether the input is wanted, 12 number of state fields (-1 for all), 13.. their names,
 --      then: number of operations, and each as name, argument count, arguments
 -- answers done | claimed <as granted> | again | gone | over | stale | budget <left> <max> | unstaged <name> | damaged <record>
 -- Run again: a frame whose revision this call set answers again; one that has moved on since answers stale.
 if gone() then return answer({'gone'}) end
 local key, token, steps, next_token = ARGV[5], ARGV[6], tonumber(ARGV[7]), ARGV[8]
-local from = 13 + tonumber(ARGV[12])
+local from = 13 + math.max(0, tonumber(ARGV[12]))
 local count = tonumber(ARGV[from])
 local head = head_of(key)
 if head and string.sub(head[REV], -#call_id - 1) == '.' .. call_id then return answer({'again'}) end

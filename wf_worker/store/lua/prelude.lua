@@ -32,6 +32,7 @@ local A_N, A_NEXT, A_ACTIVE, A_OUT, A_POLICY, A_CTL, A_CHAIN, A_NODE, A_SCOPE, A
 
 local LOOK_MS = 5000      -- how soon a ready frame is looked for first
 local PAGE = 64           -- frames that one call admits or releases
+local SCAN = 512          -- frames that one call looks at for that
 local SMALL_ITEM = 4096   -- an enclosing item up to this size comes with the claim
 
 local base, shard, run, call_id = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
@@ -215,14 +216,15 @@ local function release()
     set('release', '')
     return
   end
-  local moved, rank = 0, math.max(0, (tonumber(get('release')) or 1) - 1)
+  local moved, seen, rank = 0, 0, math.max(0, (tonumber(get('release')) or 1) - 1)
   for _, name in ipairs({PAUSED, HELD}) do
     local offset = name == HELD and rank or 0
     while true do
       local page = call('ZRANGE', base .. name, offset, offset + PAGE - 1)
       if #page == 0 then break end
       for _, key in ipairs(page) do
-        if moved == PAGE then
+        seen = seen + 1
+        if moved == PAGE or seen > SCAN then
           set('release', tostring(offset + 1))
           attend(now())
           return
@@ -267,7 +269,8 @@ local function finish(status)
   set_status(status)
   set('ended', ms(now()))
   call('ZREM', shard .. ATTENTION, run)
-  for _, number in ipairs(call('HKEYS', base .. OPEN)) do
+  local open = redis.pcall('HKEYS', base .. OPEN)   -- of a damaged run it may be anything
+  for _, number in ipairs(open.err and {} or open) do
     if string.sub(number, 1, 1) ~= 'b' then call('ZREM', shard .. INBOX, run .. '#' .. number) end
   end
 end
@@ -360,9 +363,9 @@ local function ancestry(key)
   return frames
 end
 
-local function fields_of(scope, names)
-  if names[1] == '*' then return call('HGETALL', base .. STATE .. scope) end
-  if #names == 0 then return {} end
+local function fields_of(scope, names, count)
+  if count < 0 then return call('HGETALL', base .. STATE .. scope) end
+  if count == 0 then return {} end
   return call('HMGET', base .. STATE .. scope, unpack(names))
 end
 
@@ -371,12 +374,13 @@ local function input_of(scope)
   return call('HGET', base .. SCOPES, scope) or get('input')
 end
 
--- from: position in ARGV of: whether the input is wanted, how many names ('*' counts as one name), the names.
+-- from: position in ARGV of: whether the input is wanted, how many names (-1 for all fields), the names.
 local function slice(key, from)
   local head, names = head_of(key), {}
-  for i = 1, tonumber(ARGV[from + 1]) do names[i] = ARGV[from + 1 + i] end
+  local count = tonumber(ARGV[from + 1])
+  for i = 1, count do names[i] = ARGV[from + 1 + i] end
   return {
-    ancestry(key), fields_of(head[SCOPE], names), ARGV[from] == '1' and input_of(head[SCOPE]) or false,
+    ancestry(key), fields_of(head[SCOPE], names, count), ARGV[from] == '1' and input_of(head[SCOPE]) or false,
     get('run_id'), get('digest'), get('max_steps'), get('steps'),
   }
 end
@@ -463,20 +467,22 @@ local function check_operations(from, count, steps)
   end)
 end
 
+local function drop_activation(key)
+  call('UNLINK', base .. ITEMS .. key, base .. RESULTS .. key, base .. WAITING .. key)
+  call('HDEL', base .. ACTIVATIONS, key, key .. ':t')
+  call('SREM', base .. NAMES, key)
+  acts[key] = false
+end
+
+-- A frame goes, and with it a visit that it controls still: its foreach failed, and a policy around it took that in.
 local function drop_frame(key)
   local head = head_of(key)
   if not head then return end
+  if head[ACT] ~= '' then drop_activation(head[ACT]) end
   leave(key, head)
   call('HDEL', base .. FRAMES, key)
   call('HDEL', base .. BODIES, key)
   heads[key] = false
-end
-
-local function drop_activation(key)
-  call('DEL', base .. ITEMS .. key, base .. RESULTS .. key, base .. WAITING .. key)
-  call('HDEL', base .. ACTIVATIONS, key, key .. ':t')
-  call('SREM', base .. NAMES, key)
-  acts[key] = false
 end
 
 -- A field that named a large value lets go of it when it is written again.
@@ -598,8 +604,6 @@ local function apply_operations(from, count, steps)
       call('DEL', base .. LINEAGE .. frame)
       call('HDEL', base .. ITEMS .. key, index)
       call('SREM', base .. WAITING .. key, index)
-      local head = head_of(frame)
-      if head and head[ACT] ~= '' then drop_activation(head[ACT]) end
       drop_frame(frame)
       local act = act_of(key)
       if call('HLEN', base .. RESULTS .. key) >= tonumber(act[A_N]) then
