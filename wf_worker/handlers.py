@@ -12,6 +12,7 @@ from typing import Any
 from celery.exceptions import WorkerShutdown, WorkerTerminate
 
 from wf_core.authoring import NodeSpec
+from wf_core.authoring.standard import RUNTIME_ERROR
 from wf_core.errors import WorkflowExecutionError, WorkflowStepLimitExceeded
 from wf_core.models.json_values import validate_strict_json_value
 from wf_core.models.results import NodeResult
@@ -57,6 +58,8 @@ class HandlerRegistry:
         self._handlers: dict[str, Registered] = {}
         self._payload_bytes = payload_bytes
         self._loop = _LoopThread()
+        # What the builder puts into workflows by itself is served everywhere.
+        self.add(RUNTIME_ERROR)
 
     def add(self, *specs: NodeSpec[Any, Any]) -> None:
         """Registers typed capabilities under their names."""
@@ -80,8 +83,8 @@ class HandlerRegistry:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names that this worker serves."""
-        return tuple(sorted(self._handlers))
+        """The names that this worker was given to serve."""
+        return tuple(sorted(self._handlers.keys() - {RUNTIME_ERROR.name}))
 
     def serves(self, name: str) -> bool:
         """Whether a handler of that name is registered."""

@@ -157,3 +157,12 @@ def test_an_async_handler_that_exits_leaves_the_event_loop_to_the_others() -> No
         registry.call("leave", {}, CONTEXT)
 
     assert registry.call("shout", {"word": "still"}, CONTEXT).output == {"word": "still!"}
+
+
+def test_the_fallback_of_a_decision_is_served_by_every_worker() -> None:
+    registry = build_handlers([judge])
+
+    assert registry.names == ("judge",)
+    with pytest.raises(WfError, match="no way on") as refused:
+        registry.call("wf.std.runtime_error", {"message": "no way on"}, CONTEXT)
+    assert refused.value.code == "runtime_error"

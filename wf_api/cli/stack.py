@@ -18,7 +18,9 @@ from typing import Any, Final
 
 import httpx
 import redis
+from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
+from redis.retry import Retry
 
 from wf_core.errors import WfError
 
@@ -211,7 +213,7 @@ class Stack:
 
     def _is_our_store(self, port: int) -> bool:
         """Whether the store that answers at a port is one that writes below ``data``."""
-        client = redis.Redis(host="127.0.0.1", port=port, socket_connect_timeout=1, socket_timeout=1)
+        client = _store_client(port)
         try:
             folder = client.config_get("dir").get("dir")  # pyright: ignore[reportUnknownMemberType]
             return folder is not None and Path(str(folder)) == (self.data / "store").resolve()
@@ -225,7 +227,7 @@ class Stack:
         port = _number_in(self.data / "store.port")
         if not port or not self._is_our_store(port):
             return
-        client = redis.Redis(host="127.0.0.1", port=port, socket_connect_timeout=1)
+        client = _store_client(port)
         try:
             client.shutdown()
         except (RedisError, OSError) as error:
@@ -413,6 +415,13 @@ def _cannot_listen(host: str, port: int, error: OSError) -> StackError:
         f"nobody can listen on {host}:{port}: {error.strerror or error}",
         code="address_unusable",
         hint="use an address of this machine, such as 127.0.0.1, and a port that you may use",
+    )
+
+
+def _store_client(port: int) -> redis.Redis:
+    """A client that says at once that nobody answers."""
+    return redis.Redis(
+        host="127.0.0.1", port=port, socket_connect_timeout=1, socket_timeout=5, retry=Retry(NoBackoff(), 0)
     )
 
 

@@ -71,7 +71,6 @@ class Draft:
         self._steps_left = steps_left
         self._steps = 0
         self._frames: dict[str, ExecutionFrame] = {}
-        self._removed: set[str] = set()
         self._lineages: dict[str, LineageState] = {}
         self._overlays: dict[str, dict[StatePath, Json]] = {}
         self._fields: dict[str, dict[str, Json]] = {}
@@ -174,7 +173,6 @@ class Draft:
 
     def remove(self, operation: RemoveFrame) -> None:
         """The frame has ended."""
-        self._removed.add(operation.frame_id)
         self.add(operation)
 
     def add(self, operation: Operation) -> None:
@@ -204,12 +202,8 @@ class Draft:
 
     def transition(self) -> Transition:
         """All changes, frames first, ready to be applied."""
-        # A frame that began and ended in this very walk is told of too: it ran, and its trace names it.
-        puts = [
-            PutFrame(frame)
-            for frame_id, frame in self._frames.items()
-            if frame_id not in self._removed or self._base.frame(frame_id) is None
-        ]
+        # Frames that end here are told of too: what they closed before they ended is part of what they were.
+        puts = [PutFrame(frame) for frame in self._frames.values()]
         return Transition(self.frame_id, (*puts, *self._operations), self._steps, self.error)
 
 

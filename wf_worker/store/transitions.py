@@ -77,15 +77,13 @@ class TransitionEncoder:
                 self._new[operation.frame.id] = operation.frame
             elif isinstance(operation, OpenScope):
                 self._scopes[operation.scope.id] = operation.scope
-        # What began and ended inside this transition was never anywhere, and leaves only its trace.
-        passed = {
-            operation.frame_id
-            for operation in transition.operations
-            if isinstance(operation, RemoveFrame) and not self._view.knows(operation.frame_id)
-        }
+        # Of a frame that ends here no body is kept. One that began here as well was never anywhere.
+        ended = {operation.frame_id for operation in transition.operations if isinstance(operation, RemoveFrame)}
         for operation in transition.operations:
-            if not passed or _subject(operation) not in passed:
-                self._operation(operation)
+            subject = _subject(operation)
+            if subject in ended and (isinstance(operation, PutFrame) or not self._view.knows(subject or "")):
+                continue
+            self._operation(operation)
         return self._encoded
 
     def _add(self, name: str, *args: Arg) -> None:
