@@ -230,7 +230,7 @@ def test_keys_that_no_model_takes_are_refused_at_their_place_with_all_other_issu
 
     issues = error["details"]["issues"]
     hints = {issue["path"]: issue["hint"] for issue in issues if issue["code"] == "unknown_field"}
-    assert list(hints) == [
+    assert set(hints) == {
         "surprise",
         "node_defs[0].retries",
         "nodes[0].item_eror",
@@ -240,7 +240,7 @@ def test_keys_that_no_model_takes_are_refused_at_their_place_with_all_other_issu
         "nodes[2].check.args[0].agr",
         'nodes[2].check.args[0].arg."a b"',
         "edges[2].form",
-    ]
+    }
     assert hints["nodes[0].item_eror"] == "did you mean 'item_error'?"
     assert hints["node_defs[0].retries"] == "did you mean 'retry'?"
     assert hints["nodes[0].concurrent.max_activ"] == "did you mean 'max_active'?"
@@ -299,10 +299,9 @@ def test_every_shape_that_the_models_read_is_still_published(api: Api) -> None:
     assert api.publish(kept)["digest"] == published["digest"]
 
 
-@pytest.mark.parametrize("nested", [200])
-def test_deeply_nested_conditions_are_looked_through(api: Api, nested: int) -> None:
+def test_deeply_nested_conditions_are_looked_through(api: Api) -> None:
     check: dict[str, Any] = {"op": "exists", "path": "input.n", "surprise": 1}
-    for _ in range(nested):
+    for _ in range(200):
         check = {"op": "not", "arg": check}
     document = {**DOUBLE, "nodes": [*DOUBLE["nodes"], {"id": "c", "type": "condition", "check": check}]}
 

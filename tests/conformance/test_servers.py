@@ -75,7 +75,7 @@ def run_with_everything_in_reach(case: RedisCase) -> Driver:
 
 
 @pytest.mark.parametrize(
-    "record", sorted(set(RUN_KEYS) - {"STAGED", "ITEMS", "RESULTS", "WAITING", "STATE", "LINEAGE"})
+    "record", sorted(set(RUN_KEYS) - {"STAGED", "ITEMS", "RESULTS", "WAITING", "STATE", "LINEAGE", "OVERLAY"})
 )
 def test_a_record_of_the_wrong_type_is_damage_and_nothing_is_written(server_case: RedisCase, record: str) -> None:
     run = run_with_everything_in_reach(server_case)
@@ -100,7 +100,7 @@ def test_a_record_of_the_wrong_type_is_damage_and_nothing_is_written(server_case
         assert record in ("PAUSED", "HELD", "WAITS", "FAILED", "CLOSED", "RESULTS"), committed
 
 
-@pytest.mark.parametrize("kind", ["STATE", "LINEAGE", "RESULTS", "ITEMS", "WAITING"])
+@pytest.mark.parametrize("kind", ["STATE", "LINEAGE", "OVERLAY", "RESULTS", "ITEMS", "WAITING"])
 def test_a_named_record_of_the_wrong_type_is_damage_and_nothing_is_written(server_case: RedisCase, kind: str) -> None:
     if kind == "STATE":
         run = start(server_case, line())
@@ -109,7 +109,7 @@ def test_a_named_record_of_the_wrong_type_is_damage_and_nothing_is_written(serve
     else:
         run = run_with_everything_in_reach(server_case)
         claim = run.claim(run.work(run.ready[0])[0])
-        name = claim.frame if kind == "LINEAGE" else claim.frame.rpartition(":")[0]
+        name = claim.frame if kind in ("LINEAGE", "OVERLAY") else claim.frame.rpartition(":")[0]
     transition = run.transition(claim)
     server_case.records.auditing = False
     key = server_case.keys.base(run.incarnation) + RUN_KEYS[kind] + name

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Final, cast
 
 import msgspec
@@ -26,6 +26,7 @@ from wf_core.run_state import (
     TraceEntry,
 )
 from wf_core.runtime.scheduler import item_frame
+from wf_core.runtime.slice import fold_overlay
 from wf_core.runtime.transition import Activation, ItemError, ItemResult, RunError
 from wf_worker.errors import RunDamaged
 
@@ -138,44 +139,50 @@ def _reducer_text(name: str) -> ReducerRef:
 
 
 def encode_writes(writes: Sequence[StateWrite]) -> bytes:
-    """Write records, one a line. A record that a later one of the same path supersedes leaves its visible value out."""
-    last = {write.path: i for i, write in enumerate(writes)}
+    """Write records, one a line: path, incoming value, reducer. A barrier replays them."""
     lines: list[bytes] = []
-    for i, write in enumerate(writes):
+    for write in writes:
         reducer: Any = write.reducer.name if not write.reducer.config else write.reducer.model_dump(mode="json")
-        record: list[Any] = [write.path.parts, write.incoming_value, reducer]
-        if last[write.path] == i:
-            record.append(write.visible_value)
-        lines.append(_encode(record))
+        lines.append(_encode([write.path.parts, write.incoming_value, reducer]))
     return b"\n".join(lines) + b"\n" if lines else b""
 
 
-@dataclass(frozen=True, slots=True)
-class WriteRecord:
-    """A stored write; ``visible`` says whether a reader sees it (it is the last of its path)."""
+def encode_overlay(writes: Sequence[StateWrite]) -> list[bytes]:
+    """What a reader of the lineage sees of these writes: path and last visible value by turns, in write order."""
+    seen: dict[StatePath, Any] = {}
+    for write in writes:
+        fold_overlay(seen, write.path, write.visible_value)
+    return [part for path, value in seen.items() for part in (_encode(path.parts), _encode(value))]
 
-    write: StateWrite
-    visible: bool
+
+def decode_overlay(pairs: Sequence[bytes], what: str) -> dict[StatePath, Any]:
+    """What a reader of a lineage sees: value by path, in the order in which each path was last written."""
+    found: list[tuple[tuple[int, int], StatePath, Any]] = []
+    for path, record in zip(pairs[::2], pairs[1::2], strict=True):
+        order, bar, value = record.partition(b"|")
+        sequence, dot, index = order.partition(b".")
+        parts = from_bytes(path, what)
+        if not bar or not dot or not sequence.isdigit() or not index.isdigit() or not isinstance(parts, list):
+            raise RunDamaged(f"{what} holds a malformed value", path=what)
+        place = (int(sequence), int(index))
+        found.append((place, StatePath(tuple(cast("list[str]", parts))), from_bytes(value, what)))
+    found.sort(key=lambda entry: entry[0])
+    return {path: value for _, path, value in found}
 
 
-def decode_writes(data: bytes, what: str) -> list[WriteRecord]:
-    """The write records of a lineage or a result, in order."""
-    records: list[WriteRecord] = []
+def decode_writes(data: bytes, what: str) -> list[StateWrite]:
+    """The write records of a result, in order. What was visible of each is not kept: replaying makes it anew."""
+    writes: list[StateWrite] = []
     for line in data.split(b"\n"):
         if not line:
             continue
         record = from_bytes(line, what)
-        if not isinstance(record, list) or len(record) not in (3, 4) or not isinstance(record[0], list):  # pyright: ignore[reportUnknownArgumentType]
+        if not isinstance(record, list) or len(record) != 3 or not isinstance(record[0], list):  # pyright: ignore[reportUnknownArgumentType]
             raise RunDamaged(f"{what} holds a malformed write record", path=what)
         fields = cast(list[Any], record)
         reducer = _reducer_text(fields[2]) if isinstance(fields[2], str) else ReducerRef.model_validate(fields[2])
-        visible = len(fields) == 4
-        records.append(
-            WriteRecord(
-                StateWrite(StatePath(tuple(fields[0])), fields[1], fields[3] if visible else None, reducer), visible
-            )
-        )
-    return records
+        writes.append(StateWrite(StatePath(tuple(fields[0])), fields[1], None, reducer))
+    return writes
 
 
 def encode_item_error(error: ItemError) -> bytes:
@@ -189,7 +196,7 @@ def decode_result(data: bytes, index: int) -> ItemResult:
     status = head.partition(b"|")[0]
     what = f"result of item {index}"
     if newline and status == b"ok":
-        return ItemResult(index, tuple(record.write for record in decode_writes(body, what)))
+        return ItemResult(index, tuple(decode_writes(body, what)))
     if newline and status == b"error":
         record = from_bytes(body, what)
         try:

@@ -22,6 +22,7 @@ Below a run (``base``)::
     s:<scope>    hash: committed top-level state fields
     sc           hash: inputs of child scopes by scope key (the root's is in the header)
     l:<frame>    string: the pending writes of a concurrent item's lineage, one record a line
+    o:<frame>    hash: what a reader of that lineage sees, by path: the last write's place in the order, `|`, the value
     x:<name>     string: one large value, staged in chunks
     t            stream: trace entries, ids `<ordinal>-0`
     k            set: names of the keys above that have a name of their own, for deletion
@@ -68,6 +69,7 @@ RUN_KEYS: Final = {
     "STATE": "s:",
     "SCOPES": "sc",
     "LINEAGE": "l:",
+    "OVERLAY": "o:",
     "STAGED": "x:",
     "TRACE": "t",
     "NAMES": "k",

@@ -358,7 +358,7 @@ class Call:
                     None if act is None else act.step.encode(),
                     self.run.templates.get(act_key),
                     self.item_of(at, small_only=bool(frames)),
-                    self.run.lineages.get(at),
+                    [part for pair in self.run.overlays.get(at, {}).items() for part in pair],
                 ]
             frames.append(frame)
             if len(frames) > MAX_ANCESTORS:
@@ -531,6 +531,11 @@ class Call:
                 self.drop_frame(key)
             case "writes":
                 run.lineages[key] = run.lineages.get(key, b"") + args[1]
+                if len(args) > 2:
+                    order = self.revision().partition(".")[0]
+                    seen = run.overlays.setdefault(key, {})
+                    for i in range(2, len(args), 2):
+                        seen[args[i]] = f"{order}.{i}|".encode() + args[i + 1]
             case "fields":
                 for field, value in _pairs(args[1:]):
                     self.drop_large(key, field)
@@ -603,6 +608,7 @@ class Call:
         kept = run.lineages.get(frame, b"") if status == b"ok" else error
         run.results.setdefault(key, {})[index] = status + b"|" + self.revision().encode() + b"\n" + kept
         run.lineages.pop(frame, None)
+        run.overlays.pop(frame, None)
         run.items.get(key, {}).pop(index, None)
         run.waiting.get(key, set()).discard(index)
         self.drop_frame(frame)

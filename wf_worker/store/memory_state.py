@@ -122,6 +122,7 @@ class RunRecords:
     state: dict[str, dict[str, bytes]] = field(default_factory=dict[str, dict[str, bytes]])
     scopes: dict[str, bytes] = field(default_factory=dict[str, bytes])
     lineages: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    overlays: dict[str, dict[bytes, bytes]] = field(default_factory=dict[str, dict[bytes, bytes]])
     staged: dict[str, bytes] = field(default_factory=dict[str, bytes])
     trace: list[TraceRecord] = field(default_factory=list[TraceRecord])
     names: set[str] = field(default_factory=set[str])

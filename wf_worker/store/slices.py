@@ -11,10 +11,10 @@ from wf_core.paths import StatePath
 from wf_core.plan import Plan
 from wf_core.run_state import ROOT_SCOPE_ID, SUBGRAPH_FRAME, ExecutionFrame, Json, LineageState, RuntimeScope
 from wf_core.runtime.scheduler import subgraph_activation
-from wf_core.runtime.slice import MISSING, Missing, Need, SliceMiss, Unloaded, fold_overlay
+from wf_core.runtime.slice import MISSING, Missing, Need, SliceMiss, Unloaded
 from wf_core.runtime.transition import ItemResult
 from wf_worker.errors import RunDamaged
-from wf_worker.store.encoding import decode_frame, decode_writes, frame_from_template, from_bytes
+from wf_worker.store.encoding import decode_frame, decode_overlay, frame_from_template, from_bytes
 
 HEAD_WORDS: Final = 17
 
@@ -85,7 +85,7 @@ class _Stored:
     opening_step: int | None
     template: bytes | None
     item: bytes | None
-    lineage: bytes | None
+    seen: Sequence[bytes] | None
 
 
 @dataclass(slots=True)
@@ -282,11 +282,8 @@ class StoredSlice:
         self._frames[frame.id] = frame
         lineage = LineageState(frame.lineage_id, frame.scope_id, frame.parent_lineage_id)
         overlay: dict[StatePath, Json] = {}
-        if stored.lineage:
-            for record in decode_writes(stored.lineage, f"lineage of {stored.key}"):
-                lineage.writes.append(record.write)
-                if record.visible:
-                    fold_overlay(overlay, record.write.path, record.write.visible_value)
+        if stored.seen:
+            overlay = decode_overlay(stored.seen, f"lineage of {stored.key}")
         if frame.lineage_id not in self._lineages or frame.kind in ("workflow", SUBGRAPH_FRAME):
             self._lineages[frame.lineage_id] = _Lineage(lineage, overlay)
 
@@ -314,7 +311,7 @@ class StoredSlice:
 
 def _stored(record: Sequence[Any]) -> _Stored:
     key, head, body, *more = record
-    revision, step, template, item, lineage = [*more, None, None, None, None, None][:5]
+    revision, step, template, item, seen = [*more, None, None, None, None, None][:5]
     text = _text(key)
     return _Stored(
         text,
@@ -324,7 +321,7 @@ def _stored(record: Sequence[Any]) -> _Stored:
         None if step is None else int(step),
         template,
         item,
-        lineage,
+        seen,
     )
 
 

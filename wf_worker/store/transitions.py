@@ -68,6 +68,7 @@ class TransitionEncoder:
         self._call_id = call_id
         self._new: dict[str, ExecutionFrame] = {}
         self._scopes: dict[str, RuntimeScope] = {}
+        self._arriving: set[str] = set()
         self._encoded = Encoded()
 
     def encode(self, transition: Transition) -> Encoded:
@@ -75,6 +76,8 @@ class TransitionEncoder:
         for operation in transition.operations:
             if isinstance(operation, PutFrame):
                 self._new[operation.frame.id] = operation.frame
+            elif isinstance(operation, Arrive):
+                self._arriving.add(self._key(operation.frame_id))
             elif isinstance(operation, OpenScope):
                 self._scopes[operation.scope.id] = operation.scope
         # Of a frame that ends here no body is kept. One that began here as well was never anywhere.
@@ -100,7 +103,10 @@ class TransitionEncoder:
             case RemoveFrame(frame_id):
                 self._add("remove", self._key(frame_id))
             case AppendWrites(lineage_id, writes):
-                self._add("writes", self._lineage_key(lineage_id), encoding.encode_writes(writes))
+                key = self._lineage_key(lineage_id)
+                # Nobody reads a lineage whose item arrives in this very transition.
+                seen = () if key in self._arriving else encoding.encode_overlay(writes)
+                self._add("writes", key, encoding.encode_writes(writes), *seen)
             case CommitFields(scope_id, fields, _):
                 self._add("fields", short(scope_id), *self._fields(fields))
             case OpenScope(scope, state):

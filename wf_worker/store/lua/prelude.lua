@@ -340,7 +340,7 @@ local function item_of(key, small_only)
 end
 
 -- The frame and its ancestors, innermost first: key, head, body, and for items of a concurrent foreach the activation's
--- revision, opening step and template, the item and the lineage.
+-- revision, opening step and template, the item and what a reader of its lineage sees.
 local function ancestry(key)
   local frames, first = {}, true
   while key and key ~= '' do
@@ -354,7 +354,7 @@ local function ancestry(key)
       frame[5] = act and act[A_STEP] or false
       frame[6] = call('HGET', base .. ACTIVATIONS, act_key .. ':t')
       frame[7] = item_of(key, not first)
-      frame[8] = call('GET', base .. LINEAGE .. key)
+      frame[8] = call('HGETALL', base .. OVERLAY .. key)
     end
     frames[#frames + 1] = frame
     if #frames > 200 then break end
@@ -441,8 +441,11 @@ local function check_operations(from, count, steps)
   call('XLEN', base .. TRACE)
   return each_operation(from, count, function(name, at)
     if name == 'open' or name == 'arrive' then check_activation(ARGV[at]) end
-    if name == 'writes' then call('STRLEN', base .. LINEAGE .. ARGV[at]) end
-    if name == 'arrive' then call('STRLEN', base .. LINEAGE .. ARGV[at + 2]) end
+    if name == 'writes' or name == 'arrive' then
+      local frame = ARGV[name == 'writes' and at or at + 2]
+      call('STRLEN', base .. LINEAGE .. frame)
+      call('HLEN', base .. OVERLAY .. frame)
+    end
     if name == 'fields' or name == 'scope' or name == 'unscope' then call('HLEN', base .. STATE .. ARGV[at]) end
     if name == 'interrupt' then
       local head = head_of(ARGV[at])
@@ -566,8 +569,12 @@ local function apply_operations(from, count, steps)
       save(a[at], head)
     elseif name == 'remove' then     -- key
       drop_frame(a[at])
-    elseif name == 'writes' then     -- frame key of the lineage, records
+    elseif name == 'writes' then     -- frame key of the lineage, records, then path and visible value by turns
       call('APPEND', base .. LINEAGE .. a[at], a[at + 1])
+      local order = size > 2 and string.match(revision(), '^%d+')
+      for i = 2, size - 1, 2 do
+        call('HSET', base .. OVERLAY .. a[at], a[at + i], order .. '.' .. i .. '|' .. a[at + i + 1])
+      end
     elseif name == 'fields' then     -- scope key, then field and value by turns
       local set_fields = {}
       for i = 1, size - 1 do set_fields[i] = a[at + i] end
@@ -601,7 +608,7 @@ local function apply_operations(from, count, steps)
       local key, index, frame = a[at], a[at + 1], a[at + 2]
       local kept = a[at + 3] == 'ok' and (call('GET', base .. LINEAGE .. frame) or '') or a[at + 4]
       call('HSET', base .. RESULTS .. key, index, a[at + 3] .. '|' .. revision() .. '\n' .. kept)
-      call('DEL', base .. LINEAGE .. frame)
+      call('DEL', base .. LINEAGE .. frame, base .. OVERLAY .. frame)
       call('HDEL', base .. ITEMS .. key, index)
       call('SREM', base .. WAITING .. key, index)
       drop_frame(frame)
