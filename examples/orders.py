@@ -11,7 +11,6 @@ runs it twice, in this process and on worker processes of a local installation, 
 
 from __future__ import annotations
 
-import shutil
 import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -312,8 +311,10 @@ def run_on_workers(data: Path) -> Any:
     from wf_api.client import WorkflowClient
 
     flow = build()
-    shutil.rmtree(data, ignore_errors=True)
-    with Stack(data, [str(Path(__file__).resolve())], workers=2) as stack, WorkflowClient(stack.url) as client:
+    with (
+        Stack(data, [str(Path(__file__).resolve())], workers=2, fresh=True) as stack,
+        WorkflowClient(stack.url) as client,
+    ):
         for child in flow.prepared_subgraphs():
             client.publish(child)
         client.publish(flow)

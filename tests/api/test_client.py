@@ -8,6 +8,7 @@ import subprocess
 import sys
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.api.conftest import Api
@@ -136,6 +137,52 @@ def test_a_wait_that_runs_out_tells_how_the_run_is(client: WorkflowClient) -> No
     assert late.value.run["status"] == "pending"
     assert client.wait(run["run_id"], until="pending")["status"] == "pending"
     assert client.wait(run["run_id"], until=lambda seen: seen["steps_executed"] == 0)["status"] == "pending"
+
+
+class Shaky(httpx.BaseTransport, httpx.AsyncBaseTransport):
+    """Refuses, then is busy, then passes on; ``worse`` refuses for ever."""
+
+    def __init__(self, worse: bool = False) -> None:
+        self.answers = [httpx.ConnectError("refused"), httpx.Response(503), httpx.Response(502)]
+        self.worse = worse
+        self.asked = 0
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        self.asked += 1
+        if self.worse or self.answers:
+            answer = self.answers[0] if self.worse else self.answers.pop(0)
+            if isinstance(answer, Exception):
+                raise answer
+            answer.request = request
+            return answer
+        answer = httpx.request(request.method, request.url)
+        return httpx.Response(answer.status_code, content=answer.content)
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        return self.handle_request(request)
+
+
+async def test_a_wait_goes_on_while_the_server_is_away(api: Api, client: WorkflowClient) -> None:
+    client.publish(DOUBLE)
+    run_id = client.start("double", {"n": 1})["run_id"]
+    api.worker.drain()
+
+    shaky = Shaky()
+    with WorkflowClient(api.url, http_client=httpx.Client(transport=shaky)) as waiting:
+        assert waiting.wait(run_id, timeout=10)["status"] == "completed"
+        with pytest.raises(WorkflowApiError, match="run_not_found"):
+            waiting.wait("nobody", timeout=10)
+    async with AsyncWorkflowClient(api.url, http_client=httpx.AsyncClient(transport=Shaky())) as also:
+        assert (await also.wait(run_id, timeout=10))["status"] == "completed"
+    assert shaky.asked == 5
+
+    gone = Shaky(worse=True)
+    with (
+        WorkflowClient(api.url, http_client=httpx.Client(transport=gone)) as hopeless,
+        pytest.raises(WorkflowApiError, match="server_unreachable"),
+    ):
+        hopeless.wait(run_id, timeout=0.1)
+    assert gone.asked > 1
 
 
 def test_a_server_that_is_not_there_is_an_error_of_its_own() -> None:

@@ -241,7 +241,9 @@ class Stack:
     def start_server(self) -> None:
         """The HTTP API."""
         self.port = self.port or free_port(self.host)
-        part = self._spawn("server", [*_wf(), "server", "--host", self.host, "--port", str(self.port)])
+        # It is given the modules too: runs of workflows with reducers of their own are checked, and merged, there.
+        modules = [part for module in self.modules for part in ("-m", module)]
+        part = self._spawn("server", [*_wf(), "server", "--host", self.host, "--port", str(self.port), *modules])
         self._wait(part, lambda: _answers(f"{self.url}/readyz", part.process.pid))
 
     def start_worker(self) -> Part:

@@ -12,7 +12,7 @@ import httpx
 from wf_api.backoff import pauses
 from wf_api.client import calls
 from wf_api.client.calls import DEFAULT_TIMEOUT_SECONDS, DEFAULT_URL, Call, Until, WorkflowLike
-from wf_api.client.errors import WaitTimeout
+from wf_api.client.errors import WaitTimeout, WorkflowApiError
 from wf_api.wire import (
     CancelView,
     InterruptList,
@@ -162,17 +162,26 @@ class AsyncWorkflowClient:
         """Looks at the run until it is that far; :class:`~wf_api.client.errors.WaitTimeout` after ``timeout`` seconds.
 
         ``until`` is ``"settled"`` (ended, or waiting for an answer), ``"ended"``, one or more statuses, or a function
-        of the run.
+        of the run. A server that is away or busy is asked again until then, without ``timeout`` for ever;
+        what it said last is raised in the end.
         """
         started = time.monotonic()
         for pause in pauses(last=1.0):
-            run = await self.inspect(run_id)
-            if calls.reached(run, until):
-                return run
+            late: WorkflowApiError | WaitTimeout
+            try:
+                run = await self.inspect(run_id)
+            except WorkflowApiError as error:
+                if not calls.passing(error):
+                    raise
+                late = error
+            else:
+                if calls.reached(run, until):
+                    return run
+                late = WaitTimeout(run, timeout or 0)
             if timeout is not None:
                 left = started + timeout - time.monotonic()
                 if left <= 0:
-                    raise WaitTimeout(run, timeout)
+                    raise late
                 pause = min(pause, left)
             await asyncio.sleep(pause)
         raise AssertionError("unreachable: there is always another pause")
