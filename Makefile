@@ -16,7 +16,7 @@ MOVED := moved
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check map props fmt dev clean moved
+.PHONY: help demo test check map props bench fmt dev clean moved
 
 help:
 	@echo 'make demo    a real job on worker processes; options: make demo DEMO_ARGS="--yes --kill-worker"'
@@ -25,6 +25,7 @@ help:
 	@echo 'make check   lint, format, types, import rules'
 	@echo 'make map     which rules of the core are shown by which tests, and whether any is not'
 	@echo 'make props   random workflows over every engine: make props N=2000 SEED=0'
+	@echo 'make bench   the in-memory engine on 10,000 and 100,000 items'
 	@echo 'make fmt     format, and repair what the linter can'
 	@echo 'make clean   remove .venv, caches, builds and the data of dev and demo'
 	@echo 'The first one takes a minute: it installs into .venv. Another Python: make PYTHON=python3.12 ...'
@@ -57,6 +58,9 @@ check: .venv/.ready
 # Reads documents and tests only, and needs no package: no environment is made for it.
 props: .venv/.ready
 	@$(PY) -m tests.props --count $(N) --seed $(SEED)
+
+bench: .venv/.ready
+	@$(PY) -m bench.core
 
 map:
 	@"$(PYTHON)" tests/conformance_map.py

@@ -94,6 +94,16 @@ def property_names(schema: object) -> frozenset[str]:
     return frozenset(name for place in walk(root_node(schema), ()) for name in _properties(place))
 
 
+def declared_members(start: SchemaNode) -> dict[str, tuple[SchemaNode, ...]]:
+    """The properties declared at a place, in declaration order, each with every branch that declares it."""
+    members: dict[str, tuple[SchemaNode, ...]] = {}
+    for place in walk(start, ()):
+        for name in _properties(place):
+            if name not in members:
+                members[name] = walk(start, (name,))
+    return members
+
+
 def declares_array(schema: object, parts: Sequence[str]) -> bool:
     """Whether the path is declared and its type is, or includes, ``array``."""
     return any(_may_be(place, "array") and "type" in place.schema for place in walk(root_node(schema), parts))

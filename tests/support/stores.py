@@ -12,6 +12,7 @@ import os
 import secrets
 import subprocess
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -105,7 +106,7 @@ class AuditedRecords:
         return getattr(self.inner, name)
 
 
-class StoreCase:
+class StoreCase(ABC):
     """One store under test. Subclasses say how to look at its records from outside."""
 
     def __init__(self, kind: str, records: Any, keys: Keys) -> None:
@@ -127,25 +128,25 @@ class StoreCase:
         finally:
             self.records.auditing = True
 
+    @abstractmethod
     def contents(self) -> Any:
         """Everything stored, as a value that can be compared."""
-        raise NotImplementedError
 
+    @abstractmethod
     def snapshot(self) -> Any:
         """What :meth:`restore` sets the store back to."""
-        raise NotImplementedError
 
+    @abstractmethod
     def restore(self, snapshot: Any) -> None:
         """The store as it was: its last writes are lost."""
-        raise NotImplementedError
 
+    @abstractmethod
     def drop_header(self, incarnation: str) -> None:
         """Deletes a run's header, and nothing else."""
-        raise NotImplementedError
 
+    @abstractmethod
     def pass_time(self, ms: int) -> None:
         """Returns when the store's time is that much later. A server's time is waited for."""
-        raise NotImplementedError
 
     def close(self) -> None:
         """Lets go of what was opened."""
