@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.random_flows import FlowMaker, answer, note
+from tests.support.random_flows import FlowMaker, answer, note, out_of_order
 from tests.support.simulation import Faults, Simulation
 from wf_core.models import Workflow
 from wf_core.run_state import RunState, RunStatus
@@ -61,6 +61,7 @@ def compare(simulation: Simulation, record: RunRecord, expected: RunState | None
         return
     assert (record.status, record.error) == ("completed", None)
     assert record.output == expected.output
+    assert out_of_order(record.output["log"]) is None
     assert record.outcome == expected.outcome
     stored = [step.entry for step in simulation.store.trace(simulation.incarnation, 0, 100_000)]
     local = [

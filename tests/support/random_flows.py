@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,6 +44,24 @@ def note(payload: dict[str, Any], ctx: RuntimeContext) -> dict[str, Any]:
     return {"line": f"{payload['step']} {place} {digest(payload['log'])}", "n": payload["value"]}
 
 
+def out_of_order(log: list[str]) -> str | None:
+    """A line that stands before one of an earlier item, or None.
+
+    An oracle that knows nothing of the engines: whatever runs together, and on whatever worker, the lines of one step
+    stand in the order of its items. (A child's lines come with each of its calls, so only the root's steps are asked.)
+    """
+    last: dict[str, tuple[int, ...]] = {}
+    for line in log:
+        step, place, _ = line.split(" ")
+        if step.startswith("child"):
+            continue
+        indexes = tuple(int(text) for text in re.findall(r"\[(\d+)\]", place))
+        if step in last and indexes <= last[step]:
+            return line
+        last[step] = indexes
+    return None
+
+
 def answer(payload: dict[str, Any]) -> dict[str, Any]:
     """What a person answers: it depends on what was asked, and on nothing else."""
     return {"text": f"answer to {digest(payload)}"}
@@ -60,6 +79,7 @@ class FlowMaker:
     nodes: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     edges: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
     children: dict[str, Workflow] = field(default_factory=dict[str, Workflow])
+    prefix: str = ""
 
     def make(self) -> tuple[Workflow, dict[str, Any]]:
         """The workflow and an input for it; :attr:`children` are the workflows that it enters."""
@@ -86,7 +106,7 @@ class FlowMaker:
         return Workflow.model_validate(document)
 
     def _id(self, kind: str) -> str:
-        return f"{kind}{len(self.nodes)}"
+        return f"{self.prefix}{kind}{len(self.nodes)}"
 
     def _edge(self, source: str, outcome: str, target: str) -> None:
         self.edges.append({"from": source, "outcome": outcome, "to": target})
@@ -155,7 +175,9 @@ class FlowMaker:
     def _subgraph(self, owners: list[str], depth: int) -> tuple[str, list[tuple[str, str]]]:
         step = self._id("s")
         name = f"child{self.rng.getrandbits(32):08x}"
-        maker = FlowMaker(self.rng, depth - 1, self.interrupts, self.failures, children=self.children)
+        maker = FlowMaker(
+            self.rng, depth - 1, self.interrupts, self.failures, children=self.children, prefix=f"{name}_"
+        )
         child = maker._workflow(name)
         self.children[name] = child
         tree = f"context.foreach.{owners[-1]}.item.children" if owners else "input.tree"
