@@ -103,7 +103,7 @@ def shown_by(number: int, shown: str) -> Change:
         (lambda text: text.replace("| 7 | ", "|7 | "), "rule 7 is missing"),
         (shown_by(7, "somehow"), "rule 7 names neither tests nor a reason for having none: somehow"),
         (shown_by(7, "open: "), "rule 7 names neither tests nor a reason for having none: open:"),
-        (shown_by(7, "superseded by 59"), "rule 7 is superseded by 59, which no test shows"),
+        (shown_by(7, "superseded by 75"), "rule 7 is superseded by 75, which no test shows"),
         (shown_by(7, "`docs/conformance.md::test_it`"), "docs/conformance.md::test_it is not the name of a test"),
         (shown_by(7, "`tests/core/test_paths.py::segments`"), "tests/core/test_paths.py::segments is not the name"),
     ],

@@ -16,7 +16,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 KEYS_MODULE: Final = ROOT / "wf_worker" / "store" / "keys.py"
 
 # A run's base, a shard's hash tag, a key outside the shards. What an f-string fills in is written as {} here.
-KEY_PARTS: Final = re.compile(r":r:|\{\}r:|\{wf|^(\w+|\{\}):(doc:|flow:|idem:|flows$|workers$)")
+KEY_PARTS: Final = re.compile(r":r:|\{\}r:|\{wf|^(\w+|\{\}):(doc:|flow:|idem:|flows$|id$)")
 
 
 def texts_of(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -68,7 +68,7 @@ def test_the_check_knows_every_kind_of_key() -> None:
         keys.flows(),
         keys.flow("name"),
         keys.idempotency("key"),
-        keys.workers(),
+        keys.identity(),
     ]
 
     assert [key for key in kinds if not KEY_PARTS.search(key)] == []

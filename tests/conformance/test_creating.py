@@ -112,12 +112,9 @@ def test_a_reserved_key_keeps_its_first_value(case: StoreCase) -> None:
     assert case.store.reserve("key", {"n": 2}, 60) == {"n": 1}
 
 
-def test_a_worker_is_announced_until_it_withdraws(case: StoreCase) -> None:
-    case.records.announce("w1", b"one")
-    case.records.announce("w2", b"two")
-    case.records.withdraw("w1")
-
-    assert case.records.announcements() == {"w2": b"two"}
+def test_a_store_keeps_the_first_name_it_was_given(case: StoreCase) -> None:
+    assert case.records.identity("first") == "first"
+    assert case.records.identity("second") == "first"
 
 
 def test_a_version_is_bound_to_one_document_for_ever(case: StoreCase) -> None:

@@ -32,7 +32,6 @@ Elsewhere, each harmless alone::
     wf:doc:<digest>          string: a workflow document
     wf:flows wf:flow:<name>  set of workflow names; hash: version to digest
     wf:idem:<key>            string: what a submit with this idempotency key created
-    wf:workers               hash: announcements of live workers
     wf:id                    string: what this store calls itself; messages of another one are refused
 """
 
@@ -150,7 +149,3 @@ class Keys:
     def identity(self) -> str:
         """What this store calls itself."""
         return f"{self.prefix}:id"
-
-    def workers(self) -> str:
-        """The announcements of live workers."""
-        return f"{self.prefix}:workers"

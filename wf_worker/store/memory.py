@@ -141,18 +141,6 @@ class MemoryRecords:
             self.contents.identity = self.contents.identity or candidate
             return self.contents.identity
 
-    def announce(self, worker: str, record: bytes) -> None:
-        with self._lock:
-            self.contents.workers[worker] = record
-
-    def announcements(self) -> dict[str, bytes]:
-        with self._lock:
-            return dict(self.contents.workers)
-
-    def withdraw(self, worker: str) -> None:
-        with self._lock:
-            self.contents.workers.pop(worker, None)
-
     def ping(self) -> None:
         """Memory is always there."""
 

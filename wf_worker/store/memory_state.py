@@ -149,7 +149,6 @@ class Contents:
     documents: dict[str, bytes] = field(default_factory=dict[str, bytes])
     flows: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
     reserved: dict[str, tuple[bytes, int]] = field(default_factory=dict[str, tuple[bytes, int]])
-    workers: dict[str, bytes] = field(default_factory=dict[str, bytes])
 
     def shard(self, number: int) -> ShardRecords:
         """The indexes of a shard."""

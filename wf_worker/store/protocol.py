@@ -92,18 +92,6 @@ class Records(Protocol):
         """What the store calls itself: the first candidate it was ever given."""
         ...
 
-    def announce(self, worker: str, record: bytes) -> None:
-        """Writes a worker's announcement."""
-        ...
-
-    def announcements(self) -> dict[str, bytes]:
-        """All workers' announcements."""
-        ...
-
-    def withdraw(self, worker: str) -> None:
-        """Removes a worker's announcement."""
-        ...
-
     def ping(self) -> None:
         """Runs a real script; raises :class:`~wf_worker.errors.StoreUnavailable` when that is not possible."""
         ...

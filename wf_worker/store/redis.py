@@ -200,16 +200,6 @@ class RedisRecords:
         held = self._guard(lambda: cast("bytes | None", self.client.get(name)))
         return candidate if held is None else held.decode()
 
-    def announce(self, worker: str, record: bytes) -> None:
-        self._guard(lambda: self.client.hset(self.keys.workers(), worker, cast(Any, record)))
-
-    def announcements(self) -> dict[str, bytes]:
-        fields = self._guard(lambda: cast("dict[bytes, bytes]", self.client.hgetall(self.keys.workers())))
-        return {worker.decode(): record for worker, record in fields.items()}
-
-    def withdraw(self, worker: str) -> None:
-        self._guard(lambda: self.client.hdel(self.keys.workers(), worker))
-
     def ping(self) -> None:
         # A real script on a run that is not there: a server that answers PING but cannot execute scripts is not ready.
         self.call("renew", self.keys.incarnation("ping", "ping"), "ping", "", "", 0)
