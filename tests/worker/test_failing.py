@@ -186,3 +186,27 @@ def test_a_sum_that_is_no_number_any_more_fails_its_step() -> None:
     assert record.error is not None
     assert record.error["type"] == "reducer_failed"
     assert "not a finite number" in record.error["message"]
+
+
+def test_a_value_too_large_for_the_trace_is_traced_by_its_size_and_kept_in_the_state() -> None:
+    text = "x" * 100_000
+
+    record = run_with(World(), lambda payload, ctx: {"line": text, "total": 1})
+
+    assert record.output == {"lines": [text], "total": 1}
+
+
+def test_the_trace_names_the_size_of_what_it_leaves_out() -> None:
+    world, text = World(), "x" * 100_000
+    registry = HandlerRegistry()
+    registry.add_handler("square", lambda payload, ctx: {"line": text, "total": 1})
+    object.__setattr__(world.runner, "handlers", registry)
+    run = world.start([1])
+    world.drain()
+
+    entries = {
+        step.entry["node_id"]: step.entry for step in world.store.trace(run, 0, 100) if step.entry["outcome"] != "loop"
+    }
+    assert entries["square"]["output"] == {"omitted_bytes": len(text) + len('{"line":"","total":1}')}
+    changes = {change["path"]: change["value"] for change in entries["each"]["state_changes"]}
+    assert changes == {"state.lines": {"omitted_bytes": len(text) + 4}, "state.total": 1}

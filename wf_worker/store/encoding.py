@@ -50,6 +50,9 @@ def from_bytes(data: bytes, what: str) -> Any:
         raise RunDamaged(f"{what} is not readable: {error}", path=what) from error
 
 
+TRACED_VALUE: Final = 64 * 1024
+"""Bytes of one value that a trace entry holds; a larger one is traced as ``{"omitted_bytes": n}``."""
+
 # ---- frames
 
 
@@ -242,7 +245,11 @@ def encode_error(error: RunError) -> bytes:
 
 
 def encode_trace(entry: TraceEntry, frame: ExecutionFrame | None) -> bytes:
-    """A trace entry, with the identities of the frame it is about."""
+    """A trace entry, with the identities of the frame it is about.
+
+    The trace is history for people. A value of more than :data:`TRACED_VALUE` bytes (the aggregate of a large barrier,
+    say) is named by its size only: it would make the commit as heavy as the value that was staged to keep it light.
+    """
     activation = None if frame is None or frame.kind != ITEM_FRAME else frame.metadata.get("activation_id")
     return _encode(
         {
@@ -252,13 +259,18 @@ def encode_trace(entry: TraceEntry, frame: ExecutionFrame | None) -> bytes:
             "scope_id": None if frame is None else frame.scope_id,
             "lineage_id": None if frame is None else frame.lineage_id,
             "activation_id": activation,
-            "resolved_input": entry.resolved_input,
+            "resolved_input": _traced(entry.resolved_input),
             "outcome": entry.outcome,
             "next_node_id": entry.next_node_id,
-            "output": entry.output,
-            "state_changes": [{"path": path, "value": value} for path, value in entry.state_changes.items()],
+            "output": _traced(entry.output),
+            "state_changes": [{"path": path, "value": _traced(value)} for path, value in entry.state_changes.items()],
         }
     )
+
+
+def _traced(value: Json) -> msgspec.Raw:
+    data = _encode(value)
+    return msgspec.Raw(data if len(data) <= TRACED_VALUE else _encode({"omitted_bytes": len(data)}))
 
 
 # ---- chunks
