@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from typing import Final
 
 DEFAULT_MAX_STEPS: Final = 10_000
-MAX_NESTING: Final = 32
-"""Foreach loops and subgraphs inside one another, counted together."""
 
 
 @dataclass(frozen=True, slots=True)
