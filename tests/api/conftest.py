@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from fastapi import FastAPI
 from tests.api.workflows import HANDLERS
 from tests.support.inline_worker import InlineWorker
 from tests.support.valkey import EmbeddedValkey
+from tests.support.waiting import eventually
 from wf_api.client import WorkflowClient
 from wf_api.http import create_app
 from wf_worker.settings import Settings
@@ -32,10 +32,8 @@ def served(app: FastAPI) -> Iterator[str]:
     thread = threading.Thread(target=server.run, name="uvicorn")
     thread.start()
     try:
-        deadline = time.monotonic() + 10
-        while not server.started:
-            assert thread.is_alive() and time.monotonic() < deadline, "the server did not start"
-            time.sleep(0.005)
+        eventually(lambda: server.started or not thread.is_alive(), "the server starts", seconds=10)
+        assert server.started, "the server ended at its start"
         port = server.servers[0].sockets[0].getsockname()[1]
         yield f"http://127.0.0.1:{port}"
     finally:

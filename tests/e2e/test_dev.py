@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from tests.e2e.test_readme import ROOT, WF, Dev, alive
-from tests.system.conftest import eventually
+from tests.support.waiting import eventually
 from wf_api.cli.stack import Stack, StackError
 
 CAPABILITY_ONLY = """

@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.system.conftest import eventually
+from tests.support.waiting import eventually
 from wf_api.cli.stack import free_port
 
 ROOT = Path(__file__).resolve().parents[2]

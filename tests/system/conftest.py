@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -30,11 +29,3 @@ def stack(tmp_path: Path) -> Iterator[Stack]:
 def client(stack: Stack) -> Iterator[WorkflowClient]:
     with WorkflowClient(stack.url) as connected:
         yield connected
-
-
-def eventually(condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
-    """Waits for a condition with a deadline; never for a time."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"did not happen in {seconds} s: {what}"
-        time.sleep(0.02)

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.support import jobs
-from tests.system.conftest import ENVIRONMENT, JOBS, eventually
+from tests.support.waiting import eventually
+from tests.system.conftest import ENVIRONMENT, JOBS
 from wf_api.cli.stack import Stack
 from wf_api.client import WorkflowClient
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import redis
 
 from tests.support import jobs
-from tests.system.conftest import eventually
+from tests.support.waiting import eventually
 from wf_api.cli.stack import Stack
 from wf_api.client import WorkflowClient
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.support import jobs
-from tests.system.conftest import eventually
+from tests.support.waiting import eventually
 from wf_api.cli.stack import Stack
 from wf_api.client import WorkflowClient
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from celery import Celery
 
 from tests.support import jobs
 from tests.support.valkey import EmbeddedValkey
+from tests.support.waiting import eventually
 from wf_core.errors import WfError
 from wf_worker.app import celery_app, install, store_id
 from wf_worker.dispatch import TASK_NAME, Dispatcher
@@ -66,20 +66,19 @@ def test_workflows_run_on_a_users_application_beside_its_own_tasks(valkey: Embed
         created = store.create(store.new_run("run", published.digest, {"numbers": list(range(50))}, max_steps=1_000))
         dispatcher.publish(created.ready)
         app.send_task("shop.note", args=[str(tmp_path / "note"), "hello"], queue="celery")
-        deadline = time.monotonic() + 60
-        while (
-            (record := store.inspect(created.incarnation)) is None
-            or not record.ended
-            or not (tmp_path / "note").exists()
-        ):
-            assert time.monotonic() < deadline, (tmp_path / "worker.log").read_text()[-3000:]
-            time.sleep(0.05)
+
+        def both_ended() -> bool:
+            record = store.inspect(created.incarnation)
+            return record is not None and record.ended and (tmp_path / "note").exists()
+
+        eventually(both_ended, lambda: f"the run and the task end\n{(tmp_path / 'worker.log').read_text()[-3000:]}")
     finally:
         worker.terminate()
         worker.wait(30)
         dispatcher.close()
 
-    assert record.output == jobs.squares().execute({"numbers": list(range(50))}).output
+    record = store.inspect(created.incarnation)
+    assert record is not None and record.output == jobs.squares().execute({"numbers": list(range(50))}).output
     assert (tmp_path / "note").read_text() == "hello"
     owners = {step.worker for step in store.trace(created.incarnation, 0, 200)}
     assert len({owner for owner in owners if owner}) == 2

@@ -147,7 +147,7 @@ async def resume_workflow_async(
 ) -> RunState:
     """Like :func:`resume_workflow`."""
     engine = _Engine.attach(workflow, run, registry, reducers, subgraphs, platform)
-    return await engine.drive_async() if engine.accept(resume_payload, resume_outcome) else run
+    return await engine.resume_async(resume_payload, resume_outcome)
 
 
 async def resume_workflow_result_async(
@@ -163,11 +163,7 @@ async def resume_workflow_result_async(
 ) -> RunState:
     """Like :func:`resume_workflow_async`, but a failure is reported in the run that is returned."""
     engine = _Engine.attach(workflow, run, registry, reducers, subgraphs, platform)
-
-    async def go() -> RunState:
-        return await engine.drive_async() if engine.accept(resume_payload, resume_outcome) else run
-
-    return await _as_result(engine, go())
+    return await _as_result(engine, engine.resume_async(resume_payload, resume_outcome))
 
 
 def step_workflow(
@@ -201,7 +197,7 @@ async def _as_result(engine: _Engine, going: Awaitable[RunState]) -> RunState:
     try:
         return await going
     except Exception as error:  # reported in the run, by contract
-        engine.run.status, engine.run.error = RunStatus.FAILED, str(error)
+        engine.failed(error)
         return engine.run
 
 
@@ -297,7 +293,7 @@ class _Engine:
         try:
             self._apply(transition)
         except Exception as error:
-            self._failed(error)
+            self.failed(error)
             raise
         if frame_id in self.run.ready_frame_ids:  # the answered frame runs before its waiting siblings
             local.enqueue_frame(self.run, frame_id, front=True)
@@ -309,20 +305,23 @@ class _Engine:
             while self.step():
                 pass
         except Exception as error:
-            self._failed(error)
+            self.failed(error)
             raise
         return self.run
+
+    async def resume_async(self, payload: dict[str, Any] | None, outcome: str) -> RunState:
+        return await self.drive_async() if self.accept(payload, outcome) else self.run
 
     async def drive_async(self) -> RunState:
         try:
             while await self.step_async():
                 pass
         except Exception as error:
-            self._failed(error)
+            self.failed(error)
             raise
         return self.run
 
-    def _failed(self, error: Exception) -> None:
+    def failed(self, error: Exception) -> None:
         self.run.status, self.run.error = RunStatus.FAILED, str(error)
 
     def step(self) -> bool:
