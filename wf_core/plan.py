@@ -34,6 +34,7 @@ from wf_core.models.steps import (
     OutputBinding,
     Step,
     SubgraphNode,
+    WaitNode,
 )
 from wf_core.models.workflow import Workflow
 from wf_core.models.workflow_refs import WorkflowRef
@@ -196,6 +197,11 @@ class Program:
         offset = 0 if scope is None or scope.workflow_ref is None else self._offsets[scope.workflow_ref.display]
         return offset + plan.positions[node_id]
 
+    def steps(self) -> Iterator[Step]:
+        """Every step of the workflow and of its children."""
+        for _, plan in self._plans:
+            yield from plan.workflow.nodes
+
     def step_at(self, position: int) -> tuple[Plan, Step]:
         """The step of a position, and the plan it belongs to."""
         for offset, plan in reversed(self._plans):
@@ -336,7 +342,8 @@ def _closure(
         if isinstance(step, _FOLLOWED_BY_WORKER):
             continue
         needs |= own[target]
-        queue.extend(onward[target])
+        if not isinstance(step, WaitNode):  # whoever goes on after it reads anew
+            queue.extend(onward[target])
     return needs
 
 
@@ -351,6 +358,8 @@ def _own_needs(step: Step, fields: Mapping[tuple[str, ...], FieldRule]) -> Needs
         return _read(_binding_paths(step.request))
     if isinstance(step, SubgraphNode):
         return _read(_binding_paths(step.input)) | _written(step.output, fields)
+    if isinstance(step, WaitNode) and isinstance(step.until, GraphSourcePath):
+        return _read([step.until])
     return Needs()
 
 

@@ -13,9 +13,12 @@ from wf_core.errors import WorkflowExecutionError
 from wf_core.expressions import Sources
 from wf_core.paths import StatePath
 from wf_core.plan import Plan, Program
+from wf_core.run_limits import MAX_NESTING
 from wf_core.run_state import (
+    ITEM_FRAME,
     ROOT_LINEAGE_ID,
     ROOT_SCOPE_ID,
+    SUBGRAPH_FRAME,
     WORKFLOW_FRAME,
     ExecutionFrame,
     Json,
@@ -205,6 +208,21 @@ class Draft:
         # Frames that end here are told of too: what they closed before they ended is part of what they were.
         puts = [PutFrame(frame) for frame in self._frames.values()]
         return Transition(self.frame_id, (*puts, *self._operations), self._steps, self.error)
+
+
+def check_nesting(draft: Draft, frame: ExecutionFrame) -> None:
+    """Raises where one more loop or child workflow inside the frame would be one too many. Scopes do not count anew."""
+    depth, current = 0, frame
+    while current.parent_frame_id is not None:
+        depth += current.kind in (ITEM_FRAME, SUBGRAPH_FRAME)
+        if depth >= MAX_NESTING:
+            raise WorkflowExecutionError(
+                f"step {frame.node_id!r} is inside {MAX_NESTING} loops and child workflows, one more is not allowed",
+                code="nesting_too_deep",
+                path=f"nodes[{frame.node_id}]",
+                hint="let a child workflow that enters itself come to an end, or loop over one flat list",
+            )
+        current = draft.require_frame(current.parent_frame_id, current.id)
 
 
 def write_target(view: RunSlice, frame: ExecutionFrame) -> tuple[str, str]:

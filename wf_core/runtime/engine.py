@@ -7,15 +7,18 @@ only in how a handler is called.
 from __future__ import annotations
 
 import asyncio
+import heapq
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from datetime import datetime
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from wf_core.errors import WorkflowExecutionError
 from wf_core.expressions import copy_json
+from wf_core.instants import instant_of, milliseconds
 from wf_core.models.results import NodeResult
-from wf_core.models.steps import ForeachNode, NodeUse
+from wf_core.models.steps import ForeachNode, NodeUse, WaitNode
 from wf_core.models.workflow import Workflow
 from wf_core.plan import Plan, Program, ValidationFailed, compile_plan
 from wf_core.reducers import ReducerDefinition
@@ -44,10 +47,13 @@ from wf_core.runtime.ops.interrupts import waiting_place
 from wf_core.runtime.ops.nodes import NodeCall
 from wf_core.runtime.scheduler import ForeachVisits, foreach_visits
 from wf_core.runtime.slice import RunStateSlice
-from wf_core.runtime.transition import Transition
+from wf_core.runtime.transition import Transition, Wait
 
 NodeHandler = Callable[[dict[str, Any], RuntimeContext], NodeResult | dict[str, Any]]
 AsyncNodeHandler = Callable[[dict[str, Any], RuntimeContext], Any]
+Clock: TypeAlias = Callable[[], datetime]
+"""Says what time it is, with its time zone. The engine asks it for ``wait`` steps, and for nothing else."""
+
 Handler = TypeVar("Handler")
 
 _STAY = Walk(hops=0, inline_items=None)
@@ -76,13 +82,16 @@ def execute_workflow(
     reducers: Mapping[str, ReducerDefinition] | None = None,
     subgraphs: Subgraphs | None = None,
     limits: RunLimits | None = None,
+    clock: Clock | None = None,
 ) -> RunState:
-    """Runs a workflow until it completes or pauses.
+    """Runs a workflow until it completes, pauses, or can only wait for a time.
 
-    ``registry`` maps ``NodeDef.name`` to a handler. Raises ``ValueError`` for an invalid workflow,
-    :class:`WorkflowExecutionError` for an invalid input, and whatever a step raised; the run is marked failed first.
+    ``registry`` maps ``NodeDef.name`` to a handler. A workflow with ``wait`` steps needs a ``clock``. A run that came
+    back ``running`` waits: :func:`next_due` says until when, and :func:`resume_workflow` goes on then. Raises
+    ``ValueError`` for an invalid workflow, :class:`WorkflowExecutionError` for an invalid input, and whatever a step
+    raised; the run is marked failed first.
     """
-    engine = _Engine.create(workflow, workflow_input, registry, reducers, subgraphs, limits)
+    engine = _Engine.create(workflow, workflow_input, registry, reducers, subgraphs, limits, clock=clock)
     return engine.drive()
 
 
@@ -95,9 +104,10 @@ async def execute_workflow_async(
     subgraphs: Subgraphs | None = None,
     platform: object = None,
     limits: RunLimits | None = None,
+    clock: Clock | None = None,
 ) -> RunState:
     """Like :func:`execute_workflow`; ready items of one concurrent foreach run their handlers together."""
-    engine = _Engine.create(workflow, workflow_input, registry, reducers, subgraphs, limits, platform)
+    engine = _Engine.create(workflow, workflow_input, registry, reducers, subgraphs, limits, platform, clock)
     return await engine.drive_async()
 
 
@@ -110,9 +120,10 @@ async def execute_workflow_result_async(
     subgraphs: Subgraphs | None = None,
     platform: object = None,
     limits: RunLimits | None = None,
+    clock: Clock | None = None,
 ) -> RunState:
     """Like :func:`execute_workflow_async`, but a run that failed is returned instead of raised."""
-    engine = _Engine.create(workflow, workflow_input, registry, reducers, subgraphs, limits, platform)
+    engine = _Engine.create(workflow, workflow_input, registry, reducers, subgraphs, limits, platform, clock)
     return await _as_result(engine, engine.drive_async())
 
 
@@ -125,12 +136,13 @@ def resume_workflow(
     resume_outcome: str = "submitted",
     reducers: Mapping[str, ReducerDefinition] | None = None,
     subgraphs: Subgraphs | None = None,
+    clock: Clock | None = None,
 ) -> RunState:
     """Goes on with a run: answers its interrupt when a payload is given, else drives a snapshot that can move.
 
     A refused answer raises and leaves the run interrupted, with nothing consumed.
     """
-    engine = _Engine.attach(workflow, run, registry, reducers, subgraphs)
+    engine = _Engine.attach(workflow, run, registry, reducers, subgraphs, clock=clock)
     return engine.drive() if engine.accept(resume_payload, resume_outcome) else run
 
 
@@ -144,9 +156,10 @@ async def resume_workflow_async(
     reducers: Mapping[str, ReducerDefinition] | None = None,
     subgraphs: Subgraphs | None = None,
     platform: object = None,
+    clock: Clock | None = None,
 ) -> RunState:
     """Like :func:`resume_workflow`."""
-    engine = _Engine.attach(workflow, run, registry, reducers, subgraphs, platform)
+    engine = _Engine.attach(workflow, run, registry, reducers, subgraphs, platform, clock)
     return await engine.resume_async(resume_payload, resume_outcome)
 
 
@@ -160,9 +173,10 @@ async def resume_workflow_result_async(
     reducers: Mapping[str, ReducerDefinition] | None = None,
     subgraphs: Subgraphs | None = None,
     platform: object = None,
+    clock: Clock | None = None,
 ) -> RunState:
     """Like :func:`resume_workflow_async`, but a failure is reported in the run that is returned."""
-    engine = _Engine.attach(workflow, run, registry, reducers, subgraphs, platform)
+    engine = _Engine.attach(workflow, run, registry, reducers, subgraphs, platform, clock)
     return await _as_result(engine, engine.resume_async(resume_payload, resume_outcome))
 
 
@@ -173,9 +187,10 @@ def step_workflow(
     *,
     reducers: Mapping[str, ReducerDefinition] | None = None,
     subgraphs: Subgraphs | None = None,
+    clock: Clock | None = None,
 ) -> RunState:
     """At most one step of a run."""
-    _Engine.attach(workflow, run, registry, reducers, subgraphs).step()
+    _Engine.attach(workflow, run, registry, reducers, subgraphs, clock=clock).step()
     return run
 
 
@@ -187,10 +202,17 @@ async def step_workflow_async(
     reducers: Mapping[str, ReducerDefinition] | None = None,
     subgraphs: Subgraphs | None = None,
     platform: object = None,
+    clock: Clock | None = None,
 ) -> RunState:
     """At most one step of a run, or one batch of concurrent items."""
-    await _Engine.attach(workflow, run, registry, reducers, subgraphs, platform).step_async()
+    await _Engine.attach(workflow, run, registry, reducers, subgraphs, platform, clock).step_async()
     return run
+
+
+def next_due(run: RunState) -> datetime | None:
+    """When the first of the frames that wait for a time may go on, in UTC; None when none of them waits."""
+    first = min(local.waiting_frames(run), default=None)
+    return None if first is None else instant_of(first[0])
 
 
 async def _as_result(engine: _Engine, going: Awaitable[RunState]) -> RunState:
@@ -213,14 +235,20 @@ class _Engine:
         run: RunState,
         registry: Mapping[str, Any],
         platform: object,
-        subgraphs: Subgraphs | None = None,
+        subgraphs: Subgraphs | None,
+        clock: Clock | None,
     ) -> None:
+        if clock is None:
+            _refuse_waits(program)
         self.program = program
         self.run = run
         self.registry = registry
         self.children = subgraphs or {}
         self.platform = platform
+        self.clock = clock
         self.view = RunStateSlice(run)
+        self._timers: list[tuple[int, str]] | None = None
+        """The waiting frames as a heap by time; None until they are first looked for."""
 
     @classmethod
     def create(
@@ -232,10 +260,12 @@ class _Engine:
         subgraphs: Subgraphs | None,
         limits: RunLimits | None,
         platform: object = None,
+        clock: Clock | None = None,
     ) -> _Engine:
         workflow.validate_structure().raise_for_errors()
         program = build_program(workflow, reducers, subgraphs)
-        return cls(program, create_run_state(program, workflow_input, limits=limits), registry, platform, subgraphs)
+        run = create_run_state(program, workflow_input, limits=limits)
+        return cls(program, run, registry, platform, subgraphs, clock)
 
     @classmethod
     def attach(
@@ -246,12 +276,13 @@ class _Engine:
         reducers: Mapping[str, ReducerDefinition] | None,
         subgraphs: Subgraphs | None,
         platform: object = None,
+        clock: Clock | None = None,
     ) -> _Engine:
         if run.workflow_name != workflow.name:
             raise WorkflowExecutionError(
                 f"the run belongs to workflow {run.workflow_name!r}, not to {workflow.name!r}", code="workflow_mismatch"
             )
-        return cls(build_program(workflow, reducers, subgraphs), run, registry, platform, subgraphs)
+        return cls(build_program(workflow, reducers, subgraphs), run, registry, platform, subgraphs, clock)
 
     def accept(self, payload: dict[str, Any] | None, outcome: str) -> bool:
         """Takes an answer, or makes a snapshot run again. False when there is nothing to drive."""
@@ -328,7 +359,7 @@ class _Engine:
         """One step; False when the run stands still."""
         frame = self._select()
         if frame is None:
-            return False
+            return self._elapse()
         number = admit_step_attempt(self.run, frame, frame.node_id)
         prepared = self._dispatch(frame, number)
         if prepared is not None:
@@ -339,7 +370,7 @@ class _Engine:
         """One step, or one batch of items; False when the run stands still."""
         frame = self._select()
         if frame is None:
-            return False
+            return self._elapse()
         number = admit_step_attempt(self.run, frame, frame.node_id)
         batch = [(frame, number), *self._claim_siblings(frame)]
         calls = [(self._dispatch(member, n), n) for member, n in batch]
@@ -362,6 +393,23 @@ class _Engine:
             return None
         self._plan(frame).step(frame.node_id)
         return frame
+
+    def _elapse(self) -> bool:
+        """Goes on with the frame whose time came first; False when none has come."""
+        if self.run.status is not RunStatus.RUNNING:
+            return False
+        if self._timers is None:
+            self._timers = sorted(local.waiting_frames(self.run))
+        if not self._timers or self._timers[0][0] > self._now_ms():
+            return False
+        _, frame_id = heapq.heappop(self._timers)
+        number = local.wake(self.run, frame_id).step_number or 0
+        self._apply(kernel.elapse(self.program, self.view, frame_id, number=number, walk=_STAY))
+        return self._moving()
+
+    def _now_ms(self) -> int:
+        assert self.clock is not None, "a workflow that waits is refused without one"
+        return milliseconds(self.clock())
 
     def _moving(self) -> bool:
         return self.run.status is RunStatus.RUNNING
@@ -442,7 +490,11 @@ class _Engine:
             local.apply(self.run, transition)
             self.run.frames[transition.frame_id].status = FrameStatus.FAILED
             raise transition.error
-        local.apply(self.run, transition)
+        local.apply(self.run, transition, now_ms=self._now_ms)
+        if self._timers is not None:
+            for operation in transition.operations:
+                if isinstance(operation, Wait):
+                    heapq.heappush(self._timers, local.timer_of(self.run.frames[operation.frame_id]))
 
     # -- handlers
 
@@ -488,6 +540,17 @@ class _Prepared:
     frame_id: str
     call: NodeCall | Exception
     handler: Any
+
+
+def _refuse_waits(program: Program) -> None:
+    waits = next((step for step in program.steps() if isinstance(step, WaitNode)), None)
+    if waits is not None:
+        raise WorkflowExecutionError(
+            f"step {waits.id!r} waits for a time, and there is no clock",
+            code="clock_missing",
+            path=f"nodes[{waits.id}]",
+            hint="pass clock=lambda: datetime.now(UTC), or any other callable that says what time it is",
+        )
 
 
 def _siblings(a: ExecutionFrame, b: ExecutionFrame) -> bool:

@@ -6,7 +6,7 @@ finished run can be read whole.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,8 +16,10 @@ from wf_core.runtime.ops.foreach import loop_entry
 from wf_core.runtime.scheduler import damaged, foreach_visits, item_frame, new_barrier
 from wf_core.runtime.transition import (
     Activation,
+    After,
     AppendWrites,
     Arrive,
+    At,
     Block,
     CloseActivation,
     CloseScope,
@@ -34,12 +36,13 @@ from wf_core.runtime.transition import (
     StepNumber,
     Traced,
     Transition,
+    Wait,
 )
 from wf_core.tokens import END
 
 
-def apply(run: RunState, transition: Transition) -> None:
-    """Applies every operation in order."""
+def apply(run: RunState, transition: Transition, *, now_ms: Callable[[], int] | None = None) -> None:
+    """Applies every operation in order. ``now_ms`` is asked by those that wait for a time from now."""
     base = run.steps_executed
     run.steps_executed += transition.steps
     new: set[str] = set()
@@ -78,6 +81,8 @@ def apply(run: RunState, transition: Transition) -> None:
                 request.step_number = number(step)
                 run.frames[frame_id].status = FrameStatus.INTERRUPTED
                 run.status, run.interrupt = RunStatus.INTERRUPTED, request
+            case Wait(frame_id, due, step):
+                wait(run.frames[frame_id], due, number(step), now_ms)
             case CompleteRun(outcome, output):
                 run.status, run.outcome, run.output = RunStatus.COMPLETED, outcome, output
                 run.current_node_id = END
@@ -175,6 +180,44 @@ def _end_frame(run: RunState, operation: RemoveFrame) -> None:
         frame.metadata["failed_at_node_id"] = operation.error.node_id
 
 
+# ---- frames that wait for a time
+
+
+def wait(frame: ExecutionFrame, due: After | At, number: int, now_ms: Callable[[], int] | None) -> None:
+    """The frame waits for a time, under the step number that its trace entry will have."""
+    if isinstance(due, After) and now_ms is None:
+        raise WorkflowExecutionError("nobody here can say what time it is", code="clock_missing")
+    at = due.ms if isinstance(due, At) or now_ms is None else now_ms() + due.ms
+    frame.status, frame.step_number = FrameStatus.BLOCKED, number
+    frame.metadata["blocked_on"] = {"type": "time", "due_ms": at}
+
+
+def waiting_frames(run: RunState) -> Iterator[tuple[int, str]]:
+    """When each frame that waits for a time is due, ms since the epoch, and its id; in the order of the frames."""
+    for frame in run.frames.values():
+        blocked_on: Any = frame.metadata.get("blocked_on")
+        if frame.status is FrameStatus.BLOCKED and isinstance(blocked_on, dict) and "due_ms" in blocked_on:
+            yield timer_of(frame)
+
+
+def timer_of(frame: ExecutionFrame) -> tuple[int, str]:
+    """When a waiting frame is due, ms since the epoch, and its id."""
+    due_ms: Any = frame.metadata["blocked_on"]["due_ms"]
+    if type(due_ms) is not int:
+        raise damaged(f"malformed blocked_on of frame {frame.id!r}", frame_id=frame.id)
+    return due_ms, frame.id
+
+
+def wake(run: RunState, frame_id: str) -> ExecutionFrame:
+    """The time has come: the frame is the current one."""
+    frame = run.frames[frame_id]
+    frame.status = FrameStatus.RUNNING
+    del frame.metadata["blocked_on"]
+    run.current_frame_id = frame_id
+    run.sync_from_current_frame()
+    return frame
+
+
 # ---- the window of a concurrent foreach
 
 
@@ -270,6 +313,8 @@ def resolve_no_ready_frames(run: RunState) -> RunStatus:
         return RunStatus.INTERRUPTED
     if any(f.parent_frame_id is None and f.status is FrameStatus.COMPLETED for f in frames):
         return RunStatus.COMPLETED
+    if next(waiting_frames(run), None) is not None:
+        return RunStatus.RUNNING
     if any(f.status is FrameStatus.FAILED for f in frames):
         return RunStatus.FAILED
     if frames and all(f.status is FrameStatus.COMPLETED for f in frames):
