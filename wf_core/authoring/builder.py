@@ -57,7 +57,7 @@ from wf_core.paths import LocalPath
 from wf_core.plan import condition_paths
 from wf_core.reducers import ReducerDefinition
 from wf_core.run_limits import RunLimits
-from wf_core.run_state import RunState
+from wf_core.run_state import RunState, TraceLevel
 from wf_core.runtime import Clock, execute_workflow, execute_workflow_async, resume_workflow, resume_workflow_async
 from wf_core.tokens import END
 from wf_core.validation import ValidationReport
@@ -461,11 +461,17 @@ class WorkflowBuilder:
         return dict(self._reducers)
 
     def execute(
-        self, input: Mapping[str, Any], *, limits: RunLimits | None = None, clock: Clock | None = None
+        self,
+        input: Mapping[str, Any],
+        *,
+        limits: RunLimits | None = None,
+        clock: Clock | None = None,
+        trace: TraceLevel = "full",
     ) -> RunState:
         """Run the workflow in memory until it completes or waits; raises what a step raised.
 
-        ``clock`` says what time it is: needed where a step waits for a time."""
+        ``clock`` says what time it is: needed where a step waits for a time. ``trace`` says how much history is kept.
+        """
         workflow = self.compile()
         return execute_workflow(
             workflow,
@@ -475,10 +481,16 @@ class WorkflowBuilder:
             subgraphs=self._children.for_run(workflow, build_registry),
             limits=limits,
             clock=clock,
+            trace=trace,
         )
 
     async def execute_async(
-        self, input: Mapping[str, Any], *, limits: RunLimits | None = None, clock: Clock | None = None
+        self,
+        input: Mapping[str, Any],
+        *,
+        limits: RunLimits | None = None,
+        clock: Clock | None = None,
+        trace: TraceLevel = "full",
     ) -> RunState:
         """Like :meth:`execute`, with asynchronous capabilities."""
         workflow = self.compile()
@@ -490,6 +502,7 @@ class WorkflowBuilder:
             subgraphs=self._children.for_run(workflow, build_async_registry),
             limits=limits,
             clock=clock,
+            trace=trace,
         )
 
     def resume(
@@ -499,6 +512,7 @@ class WorkflowBuilder:
         payload: Mapping[str, Any] | None = None,
         outcome: str = "submitted",
         clock: Clock | None = None,
+        trace: TraceLevel = "full",
     ) -> RunState:
         """Answer the interrupt of a run, or go on with a run that waits for nothing, or for a time that has come."""
         workflow = self.compile()
@@ -511,6 +525,7 @@ class WorkflowBuilder:
             reducers=self._reducers,
             subgraphs=self._children.for_run(workflow, build_registry),
             clock=clock,
+            trace=trace,
         )
 
     async def resume_async(
@@ -520,6 +535,7 @@ class WorkflowBuilder:
         payload: Mapping[str, Any] | None = None,
         outcome: str = "submitted",
         clock: Clock | None = None,
+        trace: TraceLevel = "full",
     ) -> RunState:
         """Like :meth:`resume`, with asynchronous capabilities."""
         workflow = self.compile()
@@ -532,6 +548,7 @@ class WorkflowBuilder:
             reducers=self._reducers,
             subgraphs=self._children.for_run(workflow, build_async_registry),
             clock=clock,
+            trace=trace,
         )
 
     # --- Leaves -------------------------------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ from wf_core.run_state import (
     RunStatus,
     RuntimeContext,
     RuntimeScope,
+    TraceLevel,
 )
 from wf_core.runtime import kernel, local
 from wf_core.runtime.draft import Draft
@@ -83,15 +84,16 @@ def execute_workflow(
     subgraphs: Subgraphs | None = None,
     limits: RunLimits | None = None,
     clock: Clock | None = None,
+    trace: TraceLevel = "full",
 ) -> RunState:
     """Runs a workflow until it completes, pauses, or can only wait for a time.
 
-    ``registry`` maps ``NodeDef.name`` to a handler. A workflow with ``wait`` steps needs a ``clock``. A run that came
-    back ``running`` waits: :func:`next_due` says until when, and :func:`resume_workflow` goes on then. Raises
-    ``ValueError`` for an invalid workflow, :class:`WorkflowExecutionError` for an invalid input, and whatever a step
-    raised; the run is marked failed first.
+    ``registry`` maps ``NodeDef.name`` to a handler; ``trace`` says how much of the history is kept. A workflow with
+    ``wait`` steps needs a ``clock``. A run that came back ``running`` waits: :func:`next_due` says until when, and
+    :func:`resume_workflow` goes on then. Raises ``ValueError`` for an invalid workflow,
+    :class:`WorkflowExecutionError` for an invalid input, and whatever a step raised; the run is marked failed first.
     """
-    engine = _Engine.create(workflow, workflow_input, registry, reducers, subgraphs, limits, clock=clock)
+    engine = _Engine.create(workflow, workflow_input, registry, reducers, subgraphs, limits, clock=clock, trace=trace)
     return engine.drive()
 
 
@@ -105,9 +107,10 @@ async def execute_workflow_async(
     platform: object = None,
     limits: RunLimits | None = None,
     clock: Clock | None = None,
+    trace: TraceLevel = "full",
 ) -> RunState:
     """Like :func:`execute_workflow`; ready items of one concurrent foreach run their handlers together."""
-    engine = _Engine.create(workflow, workflow_input, registry, reducers, subgraphs, limits, platform, clock)
+    engine = _Engine.create(workflow, workflow_input, registry, reducers, subgraphs, limits, platform, clock, trace)
     return await engine.drive_async()
 
 
@@ -121,9 +124,10 @@ async def execute_workflow_result_async(
     platform: object = None,
     limits: RunLimits | None = None,
     clock: Clock | None = None,
+    trace: TraceLevel = "full",
 ) -> RunState:
     """Like :func:`execute_workflow_async`, but a run that failed is returned instead of raised."""
-    engine = _Engine.create(workflow, workflow_input, registry, reducers, subgraphs, limits, platform, clock)
+    engine = _Engine.create(workflow, workflow_input, registry, reducers, subgraphs, limits, platform, clock, trace)
     return await _as_result(engine, engine.drive_async())
 
 
@@ -137,12 +141,13 @@ def resume_workflow(
     reducers: Mapping[str, ReducerDefinition] | None = None,
     subgraphs: Subgraphs | None = None,
     clock: Clock | None = None,
+    trace: TraceLevel = "full",
 ) -> RunState:
     """Goes on with a run: answers its interrupt when a payload is given, else drives a snapshot that can move.
 
     A refused answer raises and leaves the run interrupted, with nothing consumed.
     """
-    engine = _Engine.attach(workflow, run, registry, reducers, subgraphs, clock=clock)
+    engine = _Engine.attach(workflow, run, registry, reducers, subgraphs, clock=clock, trace=trace)
     return engine.drive() if engine.accept(resume_payload, resume_outcome) else run
 
 
@@ -157,9 +162,10 @@ async def resume_workflow_async(
     subgraphs: Subgraphs | None = None,
     platform: object = None,
     clock: Clock | None = None,
+    trace: TraceLevel = "full",
 ) -> RunState:
     """Like :func:`resume_workflow`."""
-    engine = _Engine.attach(workflow, run, registry, reducers, subgraphs, platform, clock)
+    engine = _Engine.attach(workflow, run, registry, reducers, subgraphs, platform, clock, trace)
     return await engine.resume_async(resume_payload, resume_outcome)
 
 
@@ -174,9 +180,10 @@ async def resume_workflow_result_async(
     subgraphs: Subgraphs | None = None,
     platform: object = None,
     clock: Clock | None = None,
+    trace: TraceLevel = "full",
 ) -> RunState:
     """Like :func:`resume_workflow_async`, but a failure is reported in the run that is returned."""
-    engine = _Engine.attach(workflow, run, registry, reducers, subgraphs, platform, clock)
+    engine = _Engine.attach(workflow, run, registry, reducers, subgraphs, platform, clock, trace)
     return await _as_result(engine, engine.resume_async(resume_payload, resume_outcome))
 
 
@@ -188,9 +195,10 @@ def step_workflow(
     reducers: Mapping[str, ReducerDefinition] | None = None,
     subgraphs: Subgraphs | None = None,
     clock: Clock | None = None,
+    trace: TraceLevel = "full",
 ) -> RunState:
     """At most one step of a run."""
-    _Engine.attach(workflow, run, registry, reducers, subgraphs, clock=clock).step()
+    _Engine.attach(workflow, run, registry, reducers, subgraphs, clock=clock, trace=trace).step()
     return run
 
 
@@ -203,9 +211,10 @@ async def step_workflow_async(
     subgraphs: Subgraphs | None = None,
     platform: object = None,
     clock: Clock | None = None,
+    trace: TraceLevel = "full",
 ) -> RunState:
     """At most one step of a run, or one batch of concurrent items."""
-    await _Engine.attach(workflow, run, registry, reducers, subgraphs, platform, clock).step_async()
+    await _Engine.attach(workflow, run, registry, reducers, subgraphs, platform, clock, trace).step_async()
     return run
 
 
@@ -237,6 +246,7 @@ class _Engine:
         platform: object,
         subgraphs: Subgraphs | None,
         clock: Clock | None,
+        trace: TraceLevel,
     ) -> None:
         if clock is None:
             _refuse_waits(program)
@@ -246,6 +256,7 @@ class _Engine:
         self.children = subgraphs or {}
         self.platform = platform
         self.clock = clock
+        self.trace: TraceLevel = trace
         self.view = RunStateSlice(run)
         self._timers: list[tuple[int, str]] | None = None
         """The waiting frames as a heap by time; None until they are first looked for."""
@@ -261,11 +272,12 @@ class _Engine:
         limits: RunLimits | None,
         platform: object = None,
         clock: Clock | None = None,
+        trace: TraceLevel = "full",
     ) -> _Engine:
         workflow.validate_structure().raise_for_errors()
         program = build_program(workflow, reducers, subgraphs)
         run = create_run_state(program, workflow_input, limits=limits)
-        return cls(program, run, registry, platform, subgraphs, clock)
+        return cls(program, run, registry, platform, subgraphs, clock, trace)
 
     @classmethod
     def attach(
@@ -277,12 +289,13 @@ class _Engine:
         subgraphs: Subgraphs | None,
         platform: object = None,
         clock: Clock | None = None,
+        trace: TraceLevel = "full",
     ) -> _Engine:
         if run.workflow_name != workflow.name:
             raise WorkflowExecutionError(
                 f"the run belongs to workflow {run.workflow_name!r}, not to {workflow.name!r}", code="workflow_mismatch"
             )
-        return cls(build_program(workflow, reducers, subgraphs), run, registry, platform, subgraphs, clock)
+        return cls(build_program(workflow, reducers, subgraphs), run, registry, platform, subgraphs, clock, trace)
 
     def accept(self, payload: dict[str, Any] | None, outcome: str) -> bool:
         """Takes an answer, or makes a snapshot run again. False when there is nothing to drive."""
@@ -359,7 +372,7 @@ class _Engine:
         """One step; False when the run stands still."""
         frame = self._select()
         if frame is None:
-            return self._elapse()
+            return self._without_ready_frames()
         number = admit_step_attempt(self.run, frame, frame.node_id)
         prepared = self._dispatch(frame, number)
         if prepared is not None:
@@ -370,7 +383,7 @@ class _Engine:
         """One step, or one batch of items; False when the run stands still."""
         frame = self._select()
         if frame is None:
-            return self._elapse()
+            return self._without_ready_frames()
         number = admit_step_attempt(self.run, frame, frame.node_id)
         batch = [(frame, number), *self._claim_siblings(frame)]
         calls = [(self._dispatch(member, n), n) for member, n in batch]
@@ -386,29 +399,32 @@ class _Engine:
             return None
         run.status = RunStatus.RUNNING
         frame = local.select_next_frame(run)
-        if frame is None:
+        if frame is not None:
+            self._plan(frame).step(frame.node_id)
+        return frame
+
+    def _without_ready_frames(self) -> bool:
+        """What goes on when the queue is empty: the frame whose time came first. False when the run stands still."""
+        run = self.run
+        if run.status is not RunStatus.RUNNING:
+            return False
+        if self._timers is None:
+            self._timers = sorted(local.waiting_frames(run))
+        if not self._timers:
             run.status = local.resolve_no_ready_frames(run)
             if run.status is RunStatus.FAILED and run.error is None:
                 run.error = "a frame failed"
-            return None
-        self._plan(frame).step(frame.node_id)
-        return frame
-
-    def _elapse(self) -> bool:
-        """Goes on with the frame whose time came first; False when none has come."""
-        if self.run.status is not RunStatus.RUNNING:
             return False
-        if self._timers is None:
-            self._timers = sorted(local.waiting_frames(self.run))
-        if not self._timers or self._timers[0][0] > self._now_ms():
+        if self._timers[0][0] > self._now_ms():
             return False
         _, frame_id = heapq.heappop(self._timers)
-        number = local.wake(self.run, frame_id).step_number or 0
+        number = local.wake(run, frame_id).step_number or 0
         self._apply(kernel.elapse(self.program, self.view, frame_id, number=number, walk=_STAY))
         return self._moving()
 
     def _now_ms(self) -> int:
-        assert self.clock is not None, "a workflow that waits is refused without one"
+        if self.clock is None:  # no step waits, or the run had been refused; a frame does, whatever its step is now
+            raise WorkflowExecutionError("a frame waits for a time, and there is no clock", code="clock_missing")
         return milliseconds(self.clock())
 
     def _moving(self) -> bool:
@@ -470,7 +486,9 @@ class _Engine:
             walk = Walk(hops=0, admitted=number, inline_items=None)
             self._apply(kernel.finish_foreach(self.program, self.view, frame.id, walk=walk))
             return
-        local.admit(self.run, foreach.activation(self._plan(frame), frame, step, visit, items, number), number)
+        local.admit(
+            self.run, foreach.activation(self._plan(frame), frame, step, visit, items, number), number, trace=self.trace
+        )
 
     def _finish(self, prepared: _Prepared, number: int, answer: tuple[Any, Exception | None]) -> None:
         raw, error = answer
@@ -487,10 +505,10 @@ class _Engine:
             # The step failed for good. Its frame stays as it stood, and the caller gets the exception itself.
             if is_fatal(transition.error):
                 raise transition.error
-            local.apply(self.run, transition)
+            local.apply(self.run, transition, trace=self.trace)
             self.run.frames[transition.frame_id].status = FrameStatus.FAILED
             raise transition.error
-        local.apply(self.run, transition, now_ms=self._now_ms)
+        local.apply(self.run, transition, now_ms=self._now_ms, trace=self.trace)
         if self._timers is not None:
             for operation in transition.operations:
                 if isinstance(operation, Wait):

@@ -11,7 +11,17 @@ from dataclasses import replace
 from typing import Any
 
 from wf_core.errors import WorkflowExecutionError
-from wf_core.run_state import ROOT_FRAME_ID, ExecutionFrame, FrameStatus, Json, LineageState, RunState, RunStatus
+from wf_core.run_state import (
+    ROOT_FRAME_ID,
+    ExecutionFrame,
+    FrameStatus,
+    Json,
+    LineageState,
+    RunState,
+    RunStatus,
+    TraceEntry,
+    TraceLevel,
+)
 from wf_core.runtime.ops.foreach import loop_entry
 from wf_core.runtime.scheduler import damaged, foreach_visits, item_frame, new_barrier
 from wf_core.runtime.transition import (
@@ -41,7 +51,13 @@ from wf_core.runtime.transition import (
 from wf_core.tokens import END
 
 
-def apply(run: RunState, transition: Transition, *, now_ms: Callable[[], int] | None = None) -> None:
+def apply(
+    run: RunState,
+    transition: Transition,
+    *,
+    now_ms: Callable[[], int] | None = None,
+    trace: TraceLevel = "full",
+) -> None:
     """Applies every operation in order. ``now_ms`` is asked by those that wait for a time from now."""
     base = run.steps_executed
     run.steps_executed += transition.steps
@@ -72,7 +88,7 @@ def apply(run: RunState, transition: Transition, *, now_ms: Callable[[], int] | 
             case CommitFields(scope_id, fields, _):
                 run.scopes[scope_id].committed_state.update(fields)
             case OpenActivation(activation):
-                _open(run, activation, number(activation.step))
+                _open(run, activation, number(activation.step), trace)
             case Arrive():
                 _arrive(run, operation)
             case CloseActivation():
@@ -90,9 +106,16 @@ def apply(run: RunState, transition: Transition, *, now_ms: Callable[[], int] | 
             case FailRun(_, _, error):
                 run.status, run.error = RunStatus.FAILED, error.message
             case Traced(entry, step):
-                # 0: an interrupt of a run from before steps were numbered
-                entry.step_number = number(step) or None
-                run.trace.append(entry)
+                _record(run, entry, number(step), trace)
+
+
+def _record(run: RunState, entry: TraceEntry, number: int, level: TraceLevel) -> None:
+    if level == "off":
+        return
+    if level == "summary":
+        entry = replace(entry, resolved_input={}, output={}, state_changes={})
+    entry.step_number = number or None  # 0: an interrupt of a run from before steps were numbered
+    run.trace.append(entry)
 
 
 def put_frame(run: RunState, frame: ExecutionFrame) -> None:
@@ -229,13 +252,13 @@ def barrier_of(controller: ExecutionFrame, node_id: str) -> dict[str, Json]:
     return visits.barrier
 
 
-def _open(run: RunState, activation: Activation, number: int) -> None:
+def _open(run: RunState, activation: Activation, number: int, trace: TraceLevel) -> None:
     controller = run.frames[activation.frame_id]
     controller.metadata["foreach_activations"][activation.node_id]["active"]["barrier"] = new_barrier("concurrent")
-    admit(run, activation, number)
+    admit(run, activation, number, trace=trace)
 
 
-def admit(run: RunState, activation: Activation, number: int) -> None:
+def admit(run: RunState, activation: Activation, number: int, *, trace: TraceLevel = "full") -> None:
     """Fills the window with the next items, one ``loop`` trace entry each, and blocks the controller on what is out."""
     controller = run.frames[activation.frame_id]
     barrier = barrier_of(controller, activation.node_id)
@@ -267,8 +290,7 @@ def admit(run: RunState, activation: Activation, number: int) -> None:
             activation.body_node_id,
             active_count=len(active),
         )
-        entry.step_number = number
-        run.trace.append(entry)
+        _record(run, entry, number, trace)
         put_frame(run, frame)
         _queue(run, frame.id, front=False)
         active.append(frame.id)
@@ -313,8 +335,6 @@ def resolve_no_ready_frames(run: RunState) -> RunStatus:
         return RunStatus.INTERRUPTED
     if any(f.parent_frame_id is None and f.status is FrameStatus.COMPLETED for f in frames):
         return RunStatus.COMPLETED
-    if next(waiting_frames(run), None) is not None:
-        return RunStatus.RUNNING
     if any(f.status is FrameStatus.FAILED for f in frames):
         return RunStatus.FAILED
     if frames and all(f.status is FrameStatus.COMPLETED for f in frames):

@@ -400,6 +400,7 @@ class Call:
             header.get("digest"),
             header.get("max_steps"),
             header.get("steps"),
+            header.get("trace", b"full"),
         ]
 
     # ---- claims

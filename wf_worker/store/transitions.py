@@ -142,7 +142,8 @@ class TransitionEncoder:
                 )
             case Traced(entry, step):
                 frame = self._new.get(entry.frame_id) or self._view.frame(entry.frame_id)
-                self._add("trace", _number(step), encoding.encode_trace(entry, frame))
+                if self._view.trace != "off":
+                    self._add("trace", _number(step), encoding.encode_trace(entry, frame, self._view.trace))
 
     def _fields(self, fields: dict[str, Json]) -> list[Arg]:
         args: list[Arg] = []

@@ -395,7 +395,7 @@ local function slice(key, from)
   for i = 1, count do names[i] = ARGV[from + 1 + i] end
   return {
     ancestry(key), fields_of(head[SCOPE], names, count), ARGV[from] == '1' and input_of(head[SCOPE]) or false,
-    get('run_id'), get('digest'), get('max_steps'), get('steps'),
+    get('run_id'), get('digest'), get('max_steps'), get('steps'), get('trace') or 'full',
   }
 end
 
