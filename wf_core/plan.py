@@ -51,6 +51,8 @@ class FieldRule:
 
     reducer: ReducerRef
     check: SchemaCheck
+    traced: bool = True
+    """Whether the trace shows what is written there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +145,10 @@ class Plan:
             if path.parts[:n] in self.fields:
                 yield path.parts[:n]
                 return
+
+    def is_traced(self, path: StatePath) -> bool:
+        """Whether the trace shows a write there. The nearest declared field decides, and any hidden one below it."""
+        return all(self.fields[declared].traced for declared in self.fields_to_check(path))
 
     def reducer_for(self, path: StatePath) -> ReducerRef:
         """The reducer declared at exactly this path; parents and children lend nothing."""
@@ -271,7 +277,7 @@ def compile_plan(
 def compile_fields(schema: StateSchema) -> dict[tuple[str, ...], FieldRule]:
     """The declared state fields by path segments."""
     return {
-        path.parts: FieldRule(decl.reducer, SchemaCheck(decl.validation_schema.as_json_schema()))
+        path.parts: FieldRule(decl.reducer, SchemaCheck(decl.validation_schema.as_json_schema()), decl.trace)
         for path, decl in schema.field_index().items()
     }
 

@@ -94,3 +94,49 @@ def test_without_a_trace_memory_does_not_grow_with_the_steps() -> None:
 
     kept(100)  # what is made once for all runs is made here
     assert kept(4_000) < kept(200) + 50_000
+
+
+HIDING: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "secret": {"trace": False},
+        "list": {"type": "array", "reducer": "wf.std.append", "trace": False},
+        "person": {
+            "type": "object",
+            "properties": {"name": {"type": "string"}, "card": {"trace": False}},
+        },
+        "shown": {},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("target", "value", "shown"),
+    [
+        ("state.shown", 1, True),
+        ("state.secret", 1, False),
+        ("state.secret.below", 1, False),
+        ("state.list", [1], False),
+        ("state.person.name", "Ada", True),
+        ("state.person.card", "4111", False),
+        ("state.person", {"name": "Ada", "card": "4111"}, False),
+    ],
+)
+def test_a_field_that_is_not_traced_shows_no_changes(target: str, value: Any, shown: bool) -> None:
+    made = workflow(
+        ["work.ok -> END"], [node("work", output=[{"source": "value", "target": target}])], state_schema=HIDING
+    )
+
+    run = execute_workflow(made, {}, {"work": lambda payload, context: {"value": value}})
+
+    assert run.trace[0].state_changes == ({target: value} if shown else {})
+    assert run.state != {}
+
+
+def test_the_barrier_of_a_loop_hides_such_a_field_too() -> None:
+    made = loops()
+    made.state_schema.properties["values"] = {"type": "array", "reducer": "wf.std.append", "trace": False}
+    run = execute_workflow(made, {"items": [1, 2, 3]}, {"work": add_one})
+
+    [done] = [entry for entry in run.trace if entry.outcome == "done"]
+    assert (done.state_changes, run.state["values"]) == ({}, [2, 3, 4])

@@ -187,7 +187,8 @@ class Draft:
         self.add(Traced(entry, step))
 
     def write(self, frame: ExecutionFrame, patch: Patch) -> dict[str, Json]:
-        """Routes a patch to where the frame writes, and gives the changes that were committed (none if they wait)."""
+        """Routes a patch to where the frame writes, and gives the changes that the trace shows: those that were
+        committed (none if they wait), without fields that are not traced."""
         if not patch.writes:
             return {}
         kind, key = write_target(self, frame)
@@ -201,7 +202,9 @@ class Draft:
             return {}
         self._fields.setdefault(key, {}).update(patch.fields)
         self.add(CommitFields(key, patch.fields, patch.writes))
-        return patch.changes
+        plan = self.plan(frame)
+        hidden = {str(write.path) for write in patch.writes if not plan.is_traced(write.path)}
+        return {path: value for path, value in patch.changes.items() if path not in hidden} if hidden else patch.changes
 
     def transition(self) -> Transition:
         """All changes, frames first, ready to be applied."""
