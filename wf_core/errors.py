@@ -38,6 +38,10 @@ class WfError(Exception):
         return {"code": self.code, "message": self.message, "path": self.path, "hint": self.hint}
 
 
+class NonRetryable(Exception):
+    """Raised by a handler, or a base of what it raises: this will not pass, however often it is tried."""
+
+
 class WorkflowExecutionError(WfError, RuntimeError):
     """A run cannot go on: a fault of the graph, a payload, a handler's answer or the persisted state."""
 

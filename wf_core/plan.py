@@ -40,6 +40,7 @@ from wf_core.models.workflow import Workflow
 from wf_core.models.workflow_refs import WorkflowRef
 from wf_core.paths import GraphSourcePath, StatePath
 from wf_core.reducers import DEFAULT_REDUCER, ReducerDefinition, reducer_table
+from wf_core.retry_rules import RetryRules, retry_rules
 from wf_core.run_state import RuntimeScope
 from wf_core.schema_checks import SchemaCheck
 from wf_core.tokens import END
@@ -110,6 +111,8 @@ class Plan:
     fields_below: Mapping[tuple[str, ...], tuple[tuple[str, ...], ...]]
     """The declared fields below each place that has any, deepest first."""
     needs: Mapping[str, Needs]
+    retries: Mapping[str, RetryRules]
+    """When each node step is tried again."""
     reducers: Mapping[str, ReducerDefinition]
     input_check: SchemaCheck
     output_check: SchemaCheck
@@ -268,10 +271,20 @@ def compile_plan(
         fields=fields,
         fields_below=_fields_below(fields),
         needs=_all_needs(workflow, steps, routes, fields),
+        retries=_all_retries(workflow),
         reducers=reducer_table(reducers),
         input_check=SchemaCheck(workflow.input_schema.as_json_schema()),
         output_check=SchemaCheck(workflow.output_schema.as_json_schema()),
     )
+
+
+def _all_retries(workflow: Workflow) -> dict[str, RetryRules]:
+    definitions = {definition.name: definition.retry for definition in workflow.node_defs}
+    return {
+        step.id: retry_rules(step.retry, definitions.get(step.node))
+        for step in workflow.nodes
+        if isinstance(step, NodeUse)
+    }
 
 
 def compile_fields(schema: StateSchema) -> dict[tuple[str, ...], FieldRule]:

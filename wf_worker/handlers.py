@@ -98,17 +98,15 @@ class HandlerRegistry:
                 f"the input of {name!r} has {size} bytes, the limit is {self._payload_bytes}", path="input"
             )
 
-    def call(self, name: str, payload: dict[str, Any], context: RuntimeContext) -> NodeResult:
-        """Calls a handler and checks that its answer is a result in strict JSON of allowed size.
+    def call(self, name: str, payload: dict[str, Any], context: RuntimeContext) -> Any:
+        """Calls a handler, and raises whatever it raised.
 
-        Raises whatever the handler raised; ``result_not_json`` and ``payload_too_large`` for an answer that cannot be
-        kept. Sync handlers run in this thread, async ones on the process's one event loop.
+        Sync handlers run in this thread, async ones on the process's one event loop.
         """
         handler = self._handlers[name]
         try:
             raw = handler.fn(payload, context)
-            if inspect.isawaitable(raw):
-                raw = self._loop.run(_awaited(raw))
+            return self._loop.run(_awaited(raw)) if inspect.isawaitable(raw) else raw
         except (WorkerShutdown, WorkerTerminate):
             raise  # the worker itself is told to end
         except (StoreError, WorkflowStepLimitExceeded) as error:
@@ -119,6 +117,12 @@ class HandlerRegistry:
         except BaseException as error:
             # sys.exit() in a handler ends the step, not the worker: else each attempt would cost a process.
             raise _exited(error) from error
+
+    def result_of(self, name: str, raw: Any) -> NodeResult:
+        """A handler's answer as a result in strict JSON of allowed size.
+
+        Raises ``result_not_supported``, ``result_not_json`` or ``payload_too_large`` for one that cannot be kept.
+        """
         result = coerce_node_result(raw)
         try:
             output = validate_strict_json_value(result.output)

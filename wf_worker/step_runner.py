@@ -14,14 +14,14 @@ lease runs out and the frame is claimed again under its next attempt, so a handl
 from __future__ import annotations
 
 import logging
+import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from wf_core.errors import WfError, WorkflowExecutionError
-from wf_core.models.results import NodeResult
 from wf_core.plan import Program
 from wf_core.runtime import kernel
 from wf_core.runtime.failures import error_text
@@ -134,24 +134,31 @@ class StepRunner:
         frame_id, number = claim.frame_id, claim.step or 0
         try:
             call = self._decide(claim, lambda view: kernel.prepare(program, view, frame_id))
+            self.handlers.check_input(call.handler, call.payload)
         except Exception as error:  # the step's own failure: a missing source, an invalid input
             return _failed(program, frame_id, error)
         if not self.handlers.serves(call.handler):
             log.warning("no handler here run=%s node=%s handler=%s", claim.view.run_id, call.node_id, call.handler)
             raise _Parked
         try:
-            result = self._call(claim, held, call)
-        except Exception as error:  # user code may raise anything; the foreach policy decides what it means
+            raw = self._call(claim, held, call)
+        except Exception as error:  # user code may raise anything; the policies of step and loop decide what it means
             log.warning(
                 "handler failed run=%s frame=%s node=%s handler=%s attempt=%d",
                 *(claim.view.run_id, claim.frame, call.node_id, call.handler, claim.attempt),
                 exc_info=error,
             )
+            return _failed_once(program, claim, error)
+        try:
+            result = self.handlers.result_of(call.handler, raw)
+        except WfError as error:  # the same answer would be no better the next time
+            log.warning(
+                "answer refused run=%s frame=%s node=%s: %s", claim.incarnation, claim.frame, call.node_id, error
+            )
             return _failed(program, frame_id, error)
         return lambda view, walk: kernel.complete(program, view, call, result, number=number, walk=walk)
 
-    def _call(self, claim: Claim, held: HeldClaim, call: NodeCall) -> NodeResult:
-        self.handlers.check_input(call.handler, call.payload)
+    def _call(self, claim: Claim, held: HeldClaim, call: NodeCall) -> Any:
         context = worker_context(call, claim, is_cancelled=held.lost.is_set, renew=lambda: self.leases.renew(held))
         return self.handlers.call(call.handler, call.handler_payload(), context)
 
@@ -205,3 +212,11 @@ def _failed(program: Program, frame_id: str, error: Exception) -> Callable[[Stor
     if isinstance(error, _Parked | _ClaimLost) or (isinstance(error, StoreError) and not isinstance(error, RunDamaged)):
         raise error
     return lambda view, walk: kernel.fail(program, view, frame_id, error, walk=walk)
+
+
+def _failed_once(program: Program, claim: Claim, error: Exception) -> Callable[[StoredSlice, Walk], Transition]:
+    """The step's retry policy decides. The chance is drawn here, so that the rule may be asked again."""
+    frame_id, failures, chance = claim.frame_id, claim.failures, random.random()
+    return lambda view, walk: kernel.fail_or_retry(
+        program, view, frame_id, error, failures=failures, chance=chance, walk=walk
+    )

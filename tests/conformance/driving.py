@@ -53,7 +53,9 @@ class Driver:
             if claim.denied:
                 return kernel.deny(program, view, claim.frame_id, walk=walk)
             if error is not None:
-                return kernel.fail(program, view, claim.frame_id, error, walk=walk)
+                return kernel.fail_or_retry(
+                    program, view, claim.frame_id, error, failures=claim.failures, chance=1.0, walk=walk
+                )
             match claim.purpose:
                 case Purpose.STEP:
                     call = kernel.prepare(program, view, claim.frame_id)

@@ -69,12 +69,12 @@ _ASK: dict[str, Any] = {
 }
 
 
-def line() -> Workflow:
+def line(**first: Any) -> Workflow:
     """``first`` then ``second``; an ``ask`` of the first is asked about in between."""
     return _document(
         "line",
         "first",
-        [_node("first", "state.last"), _node("second", "state.last", reads="input.value"), _ASK],
+        [{**_node("first", "state.last"), **first}, _node("second", "state.last", reads="input.value"), _ASK],
         [
             ("first", "ok", "second"),
             ("first", "ask", "ask"),
@@ -86,7 +86,13 @@ def line() -> Workflow:
 
 
 def each(
-    *, active: int = 2, outstanding: int = 8, interrupt: str = "quiesce", follow_up: bool = False, **more: Any
+    *,
+    active: int = 2,
+    outstanding: int = 8,
+    interrupt: str = "quiesce",
+    follow_up: bool = False,
+    work: dict[str, Any] | None = None,
+    **more: Any,
 ) -> Workflow:
     """``each`` item is worked on, and asked about where ``work`` says so; then ``after``.
 
@@ -97,7 +103,7 @@ def each(
         "each",
         [
             _each("each", "input.items", active=active, outstanding=outstanding, interrupt=interrupt, **more),
-            _node("work", reads="context.foreach.each.item"),
+            {**_node("work", reads="context.foreach.each.item"), **(work or {})},
             _node("after", "state.last"),
             _ASK,
             *([_node("follow_up")] if follow_up else []),

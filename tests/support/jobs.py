@@ -9,7 +9,18 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel
 
-from wf_core.authoring import END, WorkflowBuilder, input_from, input_path, node, output_to, state_field, state_path
+from wf_core.authoring import (
+    END,
+    NonRetryable,
+    RetryPolicy,
+    WorkflowBuilder,
+    input_from,
+    input_path,
+    node,
+    output_to,
+    state_field,
+    state_path,
+)
 from wf_core.run_state import RuntimeContext
 
 
@@ -33,6 +44,10 @@ class Squared(BaseModel):
 class Results(BaseModel):
     lines: Annotated[list[str], state_field(reducer="wf.std.append")] = []
     total: Annotated[int, state_field(reducer="wf.std.add")] = 0
+
+
+class Stumbled(Results):
+    errors: list[dict[str, Any]] = []
 
 
 @node
@@ -117,6 +132,41 @@ def hold(payload: HoldIn, ctx: RuntimeContext) -> Squared:
     while payload.n == 3 and not (folder / "release").exists() and time.monotonic() < deadline:
         time.sleep(0.02)
     return Squared(line=f"{payload.n}", total=1)
+
+
+@node(retry=RetryPolicy(max_attempts=4, initial_seconds=0.01))
+def stumble(payload: HoldIn, ctx: RuntimeContext) -> Squared:
+    """Leaves a note of every attempt. Even numbers fail twice, number 9 always, and number 13 for good at once."""
+    with (Path(payload.folder) / f"attempts-{payload.n}").open("a") as notes:
+        notes.write(f"{os.getpid()} {getattr(ctx, 'attempt', 1)} {getattr(ctx, 'idempotency_key', '')}\n")
+    if payload.n == 13:
+        raise NonRetryable("no use")
+    if payload.n == 9 or (payload.n % 2 == 0 and getattr(ctx, "attempt", 1) < 3):
+        raise ConnectionError("no answer")
+    return Squared(line=f"{payload.n}", total=1)
+
+
+def stumbling() -> WorkflowBuilder:
+    """Every number is stumbled over; those that never succeed are collected."""
+    flow = WorkflowBuilder("stumbling", Folder, Stumbled, Stumbled)
+    each = flow.foreach(
+        id="each",
+        over=input_path("numbers"),
+        as_="number",
+        mode="concurrent",
+        concurrent={"max_active": 4},
+        item_error={"action": "collect", "collect_to": state_path("errors")},
+    )
+    step = flow.use(
+        stumble,
+        input=[input_from(input_path("folder"), "folder"), input_from(each.item, "n")],
+        output=[output_to("line", state_path("lines")), output_to("total", state_path("total"))],
+    )
+    flow.set_entry_point(each)
+    flow.set_route(each, "loop", step)
+    flow.set_route(step, "ok", each)
+    flow.branch(each, {"done": END, "completed_with_errors": END})
+    return flow
 
 
 def holding() -> WorkflowBuilder:
@@ -208,7 +258,7 @@ def nested_interrupts() -> WorkflowBuilder:
     return flow
 
 
-NODES = (square, square_slowly, hold, identify)
+NODES = (square, square_slowly, hold, stumble, identify)
 
 
 class Tagged(BaseModel):

@@ -26,7 +26,7 @@ STATE = {
 }
 NODE_DEF = {
     "name": "note",
-    "input_schema": {"type": "object", "properties": {"step": {}, "value": {}, "log": {}}},
+    "input_schema": {"type": "object", "properties": {"step": {}, "value": {}, "log": {}, "flaky": {}}},
     "output_schema": {"type": "object", "properties": {"line": {}, "n": {}}, "required": ["line", "n"]},
     "outcomes": ["ok"],
 }
@@ -37,7 +37,9 @@ def digest(value: Any) -> str:
 
 
 def note(payload: dict[str, Any], ctx: RuntimeContext) -> dict[str, Any]:
-    """The one handler. Items whose value is 13 fail."""
+    """The one handler. Items whose value is 13 fail; on workers a flaky step fails in its first attempts, too."""
+    if getattr(ctx, "attempt", 100) <= payload.get("flaky", 0):
+        raise ConnectionError("try again")
     if payload["value"] == 13:
         raise ValueError(f"unlucky at {payload['step']}")
     place = "/".join(f"{entry.node_id}[{entry.index}]={entry.item['value']}" for entry in ctx.foreach.values())
@@ -131,11 +133,16 @@ class FlowMaker:
         value = self._value(owners)
         bindings: list[dict[str, Any]] = [{"target": "step", "value": step}, {"target": "log", "path": "state.log"}]
         bindings.append({"target": "value", "path": value} if value else {"target": "value", "value": 1})
+        policy: dict[str, Any] = {}
+        if self.rng.random() < 0.2:
+            bindings.append({"target": "flaky", "value": self.rng.randrange(1, 3)})
+            policy = {"retry": {"max_attempts": self.rng.choice([3, 4]), "initial_seconds": 0.01}}
         self.nodes.append(
             {
                 "id": step,
                 "type": "node",
                 "node": "note",
+                **policy,
                 "input": bindings,
                 "output": [{"source": "line", "target": "state.log"}, {"source": "n", "target": "state.total"}],
             }

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from wf_core.authoring import NodeReturn, node, outcome
 from wf_core.errors import WfError
+from wf_core.models import NodeResult
 from wf_core.run_state import RuntimeContext
 from wf_worker.handlers import HandlerRegistry, build_handlers
 
@@ -31,6 +32,11 @@ async def shout(payload: Word) -> Word:
     return Word(word=payload.word + "!")
 
 
+def answered(registry: HandlerRegistry, name: str, payload: dict[str, Any]) -> NodeResult:
+    """The checked answer of a handler."""
+    return registry.result_of(name, registry.call(name, payload, CONTEXT))
+
+
 def registry_with(answer: Any) -> HandlerRegistry:
     registry = HandlerRegistry(payload_bytes=1000)
     registry.add_handler("it", lambda payload, ctx: answer)
@@ -38,7 +44,7 @@ def registry_with(answer: Any) -> HandlerRegistry:
 
 
 def test_a_typed_capability_gives_its_outcome_and_its_output_as_plain_json() -> None:
-    result = build_handlers([judge]).call("judge", {"word": "hello"}, CONTEXT)
+    result = answered(build_handlers([judge]), "judge", {"word": "hello"})
 
     assert (result.outcome, result.output) == ("long", {"word": "HELLO"})
 
@@ -46,7 +52,7 @@ def test_a_typed_capability_gives_its_outcome_and_its_output_as_plain_json() -> 
 def test_an_async_capability_runs_on_the_event_loop_of_the_process() -> None:
     registry = build_handlers([shout])
 
-    assert [registry.call("shout", {"word": word}, CONTEXT).output for word in ("a", "b")] == [
+    assert [answered(registry, "shout", {"word": word}).output for word in ("a", "b")] == [
         {"word": "a!"},
         {"word": "b!"},
     ]
@@ -75,14 +81,14 @@ def test_two_handlers_of_one_name_are_refused() -> None:
 )
 def test_an_answer_that_is_not_json_is_refused_with_the_place_in_it(answer: Any, place: str) -> None:
     with pytest.raises(WfError, match=place) as refused:
-        registry_with(answer).call("it", {}, CONTEXT)
+        answered(registry_with(answer), "it", {})
 
     assert refused.value.code == "result_not_json"
 
 
 def test_an_answer_larger_than_the_limit_is_refused() -> None:
     with pytest.raises(WfError) as refused:
-        registry_with({"text": "x" * 1001}).call("it", {}, CONTEXT)
+        answered(registry_with({"text": "x" * 1001}), "it", {})
 
     assert refused.value.code == "payload_too_large"
 
@@ -90,7 +96,7 @@ def test_an_answer_larger_than_the_limit_is_refused() -> None:
 @pytest.mark.parametrize("answer", [None, 3, "text", ["list"]])
 def test_an_answer_of_another_kind_is_refused(answer: Any) -> None:
     with pytest.raises(WfError) as refused:
-        registry_with(answer).call("it", {}, CONTEXT)
+        answered(registry_with(answer), "it", {})
 
     assert refused.value.code == "result_not_supported"
 
@@ -98,7 +104,7 @@ def test_an_answer_of_another_kind_is_refused(answer: Any) -> None:
 def test_large_integers_keep_their_digits() -> None:
     answer = {"id": 15947634569000323, "huge": 2**200, "one": 3.0, "empty": [], "none": {}}
 
-    assert registry_with(answer).call("it", {}, CONTEXT).output == answer
+    assert answered(registry_with(answer), "it", {}).output == answer
 
 
 @pytest.mark.parametrize("ending", [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), asyncio.CancelledError()])
@@ -110,7 +116,7 @@ def test_a_handler_that_tries_to_end_its_worker_only_fails_its_step(ending: Base
     registry.add_handler("it", leave)
 
     with pytest.raises(WfError, match=type(ending).__name__) as refused:
-        registry.call("it", {}, CONTEXT)
+        answered(registry, "it", {})
 
     assert refused.value.code == "handler_exited"
 
@@ -123,7 +129,7 @@ def test_the_workers_own_order_to_end_is_not_a_failure_of_the_handler() -> None:
     registry.add_handler("it", ended)
 
     with pytest.raises(WorkerTerminate):
-        registry.call("it", {}, CONTEXT)
+        answered(registry, "it", {})
 
 
 class Anything(BaseModel):
@@ -141,7 +147,7 @@ def test_a_number_that_pydantic_would_write_as_null_is_refused_with_its_place(va
         return Anything(value=value)
 
     with pytest.raises(WfError, match=place) as refused:
-        build_handlers([give]).call("give", {"word": "x"}, CONTEXT)
+        answered(build_handlers([give]), "give", {"word": "x"})
 
     assert refused.value.code == "result_not_json"
 
@@ -154,9 +160,9 @@ def test_an_async_handler_that_exits_leaves_the_event_loop_to_the_others() -> No
     registry.add_handler("leave", leave)
 
     with pytest.raises(WfError, match="SystemExit"):
-        registry.call("leave", {}, CONTEXT)
+        answered(registry, "leave", {})
 
-    assert registry.call("shout", {"word": "still"}, CONTEXT).output == {"word": "still!"}
+    assert answered(registry, "shout", {"word": "still"}).output == {"word": "still!"}
 
 
 def test_the_fallback_of_a_decision_is_served_by_every_worker() -> None:

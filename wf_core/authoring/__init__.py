@@ -29,6 +29,8 @@ from wf_core.authoring.paths import GraphPath, context_path, graph_path, input_p
 from wf_core.authoring.reducers import AuthoredReducer, ReducerCatalog, reducer
 from wf_core.authoring.returns import NodeReturn, NoOutput, Nothing, outcome
 from wf_core.authoring.schemas import SchemaLike, schema_ref_from, state_field, state_schema_from
+from wf_core.errors import NonRetryable
+from wf_core.models.retries import RetryPolicy
 from wf_core.run_state import RuntimeContext
 from wf_core.tokens import END
 
@@ -45,9 +47,11 @@ __all__ = [
     "NodeReturn",
     "NodeSpec",
     "NodeSpecInventory",
+    "NonRetryable",
     "Nothing",
     "PathExpr",
     "ReducerCatalog",
+    "RetryPolicy",
     "RuntimeContext",
     "SchemaLike",
     "StepRef",

@@ -1,7 +1,7 @@
 """The kernel: a slice and an event go in, a transition comes out. These are the only ways in.
 
     start                       a new run
-    prepare -> complete / fail  a handler step
+    prepare -> complete / fail / fail_or_retry   a handler step
     walk, open_foreach, finish_foreach   a control step that a worker was asked for
     resume                      the answer to an interrupt
     elapse                      the time that a frame waited for
@@ -41,7 +41,7 @@ from wf_core.runtime.ops.nodes import NodeCall
 from wf_core.runtime.scheduler import ForeachIterationMetadata, damaged
 from wf_core.runtime.slice import RunSlice, SliceMiss
 from wf_core.runtime.starting import check_input, initial_state, purpose_at
-from wf_core.runtime.transition import Place, Purpose, Transition
+from wf_core.runtime.transition import After, Place, Purpose, Retry, Transition
 
 MAX_WALK: Final = 64
 """Control steps that one transition may walk through: what one store script applies in a few milliseconds."""
@@ -117,6 +117,25 @@ def fail(program: Program, view: RunSlice, frame_id: str, error: Exception, *, w
 
     def finish(draft: Draft, frame: ExecutionFrame) -> str | None:
         return take_failure(draft, frame, error)
+
+    return _event(program, view, frame_id, walk, finish)
+
+
+def fail_or_retry(
+    program: Program, view: RunSlice, frame_id: str, error: Exception, *, failures: int, chance: float, walk: Walk
+) -> Transition:
+    """The handler of the step failed, after ``failures`` earlier ones: its policy says whether it is tried again.
+
+    ``chance`` is a random number from 0 to 1, drawn once for this failure.
+    """
+
+    def finish(draft: Draft, frame: ExecutionFrame) -> str | None:
+        rules = draft.plan(frame).retries.get(frame.node_id)
+        if rules is None or not rules.admit(error, failures):
+            return take_failure(draft, frame, error)
+        draft.put(frame)
+        draft.add(Retry(frame.id, After(rules.delay_ms(failures, chance))))
+        return None
 
     return _event(program, view, frame_id, walk, finish)
 

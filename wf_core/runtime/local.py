@@ -43,6 +43,7 @@ from wf_core.runtime.transition import (
     Place,
     PutFrame,
     RemoveFrame,
+    Retry,
     StepNumber,
     Traced,
     Transition,
@@ -99,6 +100,8 @@ def apply(
                 run.status, run.interrupt = RunStatus.INTERRUPTED, request
             case Wait(frame_id, due, step):
                 wait(run.frames[frame_id], due, number(step), now_ms)
+            case Retry(frame_id):
+                mark_frame_pending(run, frame_id)
             case CompleteRun(outcome, output):
                 run.status, run.outcome, run.output = RunStatus.COMPLETED, outcome, output
                 run.current_node_id = END

@@ -235,6 +235,14 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
+class Retry:
+    """The frame's handler failed, and is tried again after a time: the same visit, one failure more."""
+
+    frame_id: str
+    due: After
+
+
+@dataclass(frozen=True, slots=True)
 class CompleteRun:
     """The root frame reached its end."""
 
@@ -290,6 +298,7 @@ Operation = (
     | CloseActivation
     | OpenInterrupt
     | Wait
+    | Retry
     | CompleteRun
     | FailRun
     | Traced

@@ -108,7 +108,7 @@ class Claims(StoreCalls):
         program: Program,
         names: Sequence[str] | None,
     ) -> Claim:
-        purpose, step, attempt, losses, denied, revision, view = reply.values[at : at + 7]
+        purpose, step, attempt, losses, failures, denied, revision, view = reply.values[at : at + 8]
         return Claim(
             incarnation=incarnation,
             frame=frame,
@@ -118,6 +118,7 @@ class Claims(StoreCalls):
             step=int(step) if step else None,
             attempt=int(attempt),
             losses=int(losses),
+            failures=int(failures),
             denied=text_of(denied) == "1",
             revision=text_of(revision),
             view=StoredSlice.from_reply(view, incarnation, program.root, names),

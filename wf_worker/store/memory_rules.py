@@ -456,7 +456,7 @@ class Call:
                     return ["damaged", f"f {act.controller}"]
                 if args[1].decode() in run.results.get(key, {}):
                     return ["damaged", f"r:{key} {args[1].decode()}"]
-            if name in ("place", "block", "wait") and key not in run.frames and args[0] not in made:
+            if name in ("place", "block", "wait", "retry") and key not in run.frames and args[0] not in made:
                 return ["damaged", f"f {key}"]
         return None
 
@@ -582,6 +582,10 @@ class Call:
                 head.step = _number_of(args[1], before)
                 moment = int(args[2])
                 self.wait_for(key, head, "elapsed", self.now + moment if args[2][:1] == b"+" else moment)
+            case "retry":
+                head = run.frames[key]
+                head.failures += 1
+                self.wait_for(key, head, "step", self.now + int(args[1]))
             case "complete":
                 if not self.failing():
                     self.set("outcome", args[0])

@@ -110,7 +110,7 @@ def _granted(
     call: Call, key: str, head: FrameHead, denied: bool, wants_input: bool, names: list[str] | None
 ) -> list[Any]:
     view = call.slice(key, wants_input=wants_input, names=names)
-    return [head.purpose, head.step, head.attempt, head.losses, "1" if denied else "0", head.rev, view]
+    return [head.purpose, head.step, head.attempt, head.losses, head.failures, "1" if denied else "0", head.rev, view]
 
 
 def load(call: Call, args: Arguments) -> Answer:

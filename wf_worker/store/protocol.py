@@ -183,8 +183,9 @@ class Refusal:
 
 @dataclass(slots=True)
 class Claim:
-    """A frame that is ours until its lease runs out. ``step`` is the number of this visit; ``denied`` says that the
-    budget admits no more steps."""
+    """A frame that is ours until its lease runs out. ``step`` is the number of this visit, whose ``attempt`` this is
+    after so many ``losses`` of workers and ``failures`` of the handler; ``denied`` says that the budget admits no more
+    steps."""
 
     incarnation: str
     frame: str
@@ -194,6 +195,7 @@ class Claim:
     step: int | None
     attempt: int
     losses: int
+    failures: int
     denied: bool
     revision: str
     view: StoredSlice

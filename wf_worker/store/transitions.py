@@ -26,6 +26,7 @@ from wf_core.runtime.transition import (
     Place,
     PutFrame,
     RemoveFrame,
+    Retry,
     StepNumber,
     Traced,
     Transition,
@@ -134,6 +135,8 @@ class TransitionEncoder:
             case Wait(frame_id, due, step):
                 moment = f"+{due.ms}" if isinstance(due, After) else due.ms
                 self._add("wait", self._key(frame_id), _number(step), moment)
+            case Retry(frame_id, due):
+                self._add("retry", self._key(frame_id), due.ms)
             case CompleteRun(outcome, output):
                 self._add("complete", outcome, to_bytes(output))
             case FailRun(frame_id, order, error):

@@ -475,7 +475,7 @@ local function check_operations(from, count, steps)
       if not act then return {'damaged', ACTIVATIONS .. ' ' .. ARGV[at]} end
       if not head_of(act[A_CTL]) then return {'damaged', FRAMES .. ' ' .. act[A_CTL]} end
       if call('HEXISTS', base .. RESULTS .. ARGV[at], ARGV[at + 1]) == 1 then return {'damaged', RESULTS .. ARGV[at] .. ' ' .. ARGV[at + 1]} end
-    elseif (name == 'place' or name == 'block' or name == 'wait') and not head_of(ARGV[at]) then
+    elseif (name == 'place' or name == 'block' or name == 'wait' or name == 'retry') and not head_of(ARGV[at]) then
       local made = each_operation(from, count, function(other, where)
         if other == 'frame' and ARGV[where] == ARGV[at] then return {'made'} end
       end)
@@ -647,6 +647,10 @@ local function apply_operations(from, count, steps)
       head[STEP] = number_of(a[at + 1], before)
       local after = string.match(a[at + 2], '^%+(%d+)$')
       wait_for(a[at], head, 'elapsed', after and now() + tonumber(after) or tonumber(a[at + 2]))
+    elseif name == 'retry' then      -- frame key, ms from now: the same visit, one failure more
+      local head = head_of(a[at])
+      head[FAILURES] = tostring(tonumber(head[FAILURES]) + 1)
+      wait_for(a[at], head, 'step', now() + tonumber(a[at + 1]))
     elseif name == 'complete' then   -- outcome, output
       if not failing() then
         call('HSET', base .. HEADER, 'outcome', a[at], 'output', a[at + 1])

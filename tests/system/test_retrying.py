@@ -1,0 +1,41 @@
+"""Handlers that fail are tried again, on whichever worker is free."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.support import jobs
+from wf_api.cli.stack import Stack
+from wf_api.client import WorkflowClient
+
+
+def attempts(folder: Path, n: int) -> list[tuple[int, str]]:
+    """Attempt and idempotency key of every call for a number."""
+    lines = (folder / f"attempts-{n}").read_text().splitlines()
+    return [(int(attempt), key) for _, attempt, key in (line.split(" ") for line in lines)]
+
+
+def test_steps_are_tried_again_until_they_succeed_or_their_policy_ends(
+    stack: Stack, client: WorkflowClient, tmp_path: Path
+) -> None:
+    client.publish(jobs.stumbling())
+
+    run_id = client.start("stumbling", {"folder": str(tmp_path), "numbers": [1, 2, 4, 9, 13]})["run_id"]
+    view = client.wait(run_id, timeout=60)
+
+    assert (view["status"], view["error"]) == ("completed", None)
+    assert (view["output"]["lines"], view["output"]["total"]) == (["1", "2", "4"], 3)
+    assert [(record["index"], record["error_type"]) for record in view["output"]["errors"]] == [
+        (3, "ConnectionError"),
+        (4, "NonRetryable"),
+    ]
+    assert [[attempt for attempt, _ in attempts(tmp_path, n)] for n in (1, 2, 4, 9, 13)] == [
+        [1],
+        [1, 2, 3],
+        [1, 2, 3],
+        [1, 2, 3, 4],
+        [1],
+    ]
+    assert all(len({key for _, key in attempts(tmp_path, n)}) == 1 for n in (2, 4, 9))
+    # Each visit counts once, however often it was tried: the loop, five items, the loop's end.
+    assert view["steps_executed"] == 7
