@@ -81,6 +81,21 @@ class NodeContract:
 
 
 @dataclass(frozen=True, slots=True)
+class TimeLimits:
+    """How long a node step may take, in seconds; None is for ever. Core has no clock: a host keeps them."""
+
+    attempt: int | None = None
+    total: int | None = None
+    queue: int | None = None
+    heartbeat: int | None = None
+
+    @property
+    def none(self) -> bool:
+        """Whether there is no limit at all."""
+        return (self.attempt, self.total, self.queue, self.heartbeat) == (None, None, None, None)
+
+
+@dataclass(frozen=True, slots=True)
 class BoundaryContract:
     """The two schemas of a subgraph step, compiled."""
 
@@ -113,6 +128,8 @@ class Plan:
     needs: Mapping[str, Needs]
     retries: Mapping[str, RetryRules]
     """When each node step is tried again."""
+    time_limits: Mapping[str, TimeLimits]
+    """How long each node step may take; those without a limit are left out."""
     reducers: Mapping[str, ReducerDefinition]
     input_check: SchemaCheck
     output_check: SchemaCheck
@@ -272,6 +289,7 @@ def compile_plan(
         fields_below=_fields_below(fields),
         needs=_all_needs(workflow, steps, routes, fields),
         retries=_all_retries(workflow),
+        time_limits=_all_time_limits(workflow),
         reducers=reducer_table(reducers),
         input_check=SchemaCheck(workflow.input_schema.as_json_schema()),
         output_check=SchemaCheck(workflow.output_schema.as_json_schema()),
@@ -285,6 +303,31 @@ def _all_retries(workflow: Workflow) -> dict[str, RetryRules]:
         for step in workflow.nodes
         if isinstance(step, NodeUse)
     }
+
+
+def _all_time_limits(workflow: Workflow) -> dict[str, TimeLimits]:
+    definitions = {definition.name: definition for definition in workflow.node_defs}
+    found: dict[str, TimeLimits] = {}
+    for step in workflow.nodes:
+        if isinstance(step, NodeUse):
+            own, shared = _time_limits(step), _time_limits(definitions.get(step.node))
+            limits = TimeLimits(
+                *(mine if mine is not None else theirs for mine, theirs in zip(own, shared, strict=True))
+            )
+            if not limits.none:
+                found[step.id] = limits
+    return found
+
+
+def _time_limits(holder: NodeUse | NodeDef | None) -> tuple[int | None, ...]:
+    if holder is None:
+        return (None,) * 4
+    return (
+        holder.timeout_seconds,
+        holder.total_timeout_seconds,
+        holder.queue_timeout_seconds,
+        holder.heartbeat_seconds,
+    )
 
 
 def compile_fields(schema: StateSchema) -> dict[tuple[str, ...], FieldRule]:

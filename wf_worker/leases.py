@@ -49,10 +49,13 @@ class LeaseKeeper:
             with self._lock:
                 self._held.discard(held)
 
-    def renew(self, held: HeldClaim) -> None:
-        """Renews one claim now. An unreachable store changes nothing: the lease may still be good."""
+    def renew(self, held: HeldClaim, *, heartbeat: bool = False, details: bytes = b"") -> None:
+        """Renews one claim now. An unreachable store changes nothing: the lease may still be good.
+
+        A ``heartbeat`` is a sign of life of the handler itself, with ``details`` for the next attempt.
+        """
         try:
-            word = self._store.renew(held.claim)
+            word = self._store.renew(held.claim, heartbeat=heartbeat, details=details)
         except Exception as error:  # whatever it is, the other claims need this thread
             log.warning("lease not renewed run=%s frame=%s: %s", held.claim.incarnation, held.claim.frame, error)
             return

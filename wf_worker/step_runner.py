@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from wf_core.errors import WfError, WorkflowExecutionError
 from wf_core.plan import Program
@@ -117,6 +117,10 @@ class StepRunner:
             case Purpose.ELAPSED:
                 number = claim.step or 0
                 return lambda view, walk: kernel.elapse(program, view, frame_id, number=number, walk=walk)
+            case Purpose.ATTEMPT_TIMEOUT | Purpose.HEARTBEAT_TIMEOUT:
+                return _failed_once(program, claim, timed_out(claim))
+            case Purpose.TOTAL_TIMEOUT | Purpose.QUEUE_TIMEOUT:
+                return _failed(program, frame_id, timed_out(claim))
             case Purpose.LOST:
                 lost = WorkflowExecutionError(
                     f"{claim.losses} workers died at step {claim.view.own.node_id!r}",
@@ -159,7 +163,12 @@ class StepRunner:
         return lambda view, walk: kernel.complete(program, view, call, result, number=number, walk=walk)
 
     def _call(self, claim: Claim, held: HeldClaim, call: NodeCall) -> Any:
-        context = worker_context(call, claim, is_cancelled=held.lost.is_set, renew=lambda: self.leases.renew(held))
+        context = worker_context(
+            call,
+            claim,
+            is_cancelled=held.lost.is_set,
+            beat=lambda details: self.leases.renew(held, heartbeat=True, details=details),
+        )
         return self.handlers.call(call.handler, call.handler_payload(), context)
 
     def _commit(self, claim: Claim, rule: Callable[[StoredSlice, Walk], Transition]) -> StepEnd:
@@ -219,4 +228,24 @@ def _failed_once(program: Program, claim: Claim, error: Exception) -> Callable[[
     frame_id, failures, chance = claim.frame_id, claim.failures, random.random()
     return lambda view, walk: kernel.fail_or_retry(
         program, view, frame_id, error, failures=failures, chance=chance, walk=walk
+    )
+
+
+_TIMED_OUT: Final = {
+    Purpose.ATTEMPT_TIMEOUT: ("did not end within timeout_seconds", "give it more time, or make it faster"),
+    Purpose.TOTAL_TIMEOUT: ("did not succeed within total_timeout_seconds", "look at why its attempts fail"),
+    Purpose.QUEUE_TIMEOUT: ("was taken up by nobody within queue_timeout_seconds", "start more workers that serve it"),
+    Purpose.HEARTBEAT_TIMEOUT: (
+        "gave no sign of life within heartbeat_seconds",
+        "call ctx.heartbeat() more often than that, or allow more time between two",
+    ),
+}
+
+
+def timed_out(claim: Claim) -> WorkflowExecutionError:
+    """The error of a step that was out of time; its code is the purpose of the claim."""
+    node_id = claim.view.own.node_id
+    fault, hint = _TIMED_OUT[claim.purpose]
+    return WorkflowExecutionError(
+        f"step {node_id!r} {fault}", code=claim.purpose.value, path=f"nodes[{node_id}]", hint=hint
     )

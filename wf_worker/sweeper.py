@@ -53,6 +53,7 @@ class SweepReport:
     put_off: int = 0
     released: int = 0
     fired: int = 0
+    timed_out: int = 0
 
 
 @dataclass
@@ -111,6 +112,12 @@ class Sweeper:
             self._publish(ready)
             if not fired:
                 break
+        for frame, score in due.overdue:
+            word, ready = self.store.fence(due.incarnation, frame, score)
+            if word == "fenced":
+                report.timed_out += 1
+                log.warning("a deadline has passed run=%s frame=%s", due.incarnation, frame)
+            self._publish(ready)
         if time.monotonic() >= self._blind_until:
             for frame, token in due.expired:
                 word, ready = self.store.lost(due.incarnation, frame, token)

@@ -159,11 +159,12 @@ class Walker:
         for name in (b"created", b"updated", b"ended", b"rev"):
             header.pop(name, None)
         heads = {
-            key: [word for at, word in enumerate(text.split(b"|")) if at not in (2, 15)]
+            key: [word for at, word in enumerate(text.split(b"|")) if at not in (2, 15, 18, 19)]
             for key, text in zip(reply[2][::2], reply[2][1::2], strict=True)
         }
         sets = [sorted(members) for members in reply[3:9]]
         counts = sorted(zip(*[iter(reply[12])] * 3, strict=True))
+        sets.append(sorted(reply[13]))
         return header, heads, sets, sorted(reply[9][::2]), sorted(reply[10]), sorted(reply[11][::2]), counts
 
 

@@ -146,6 +146,33 @@ def stumble(payload: HoldIn, ctx: RuntimeContext) -> Squared:
     return Squared(line=f"{payload.n}", total=1)
 
 
+@node(retry=RetryPolicy(max_attempts=3, initial_seconds=0.01), timeout_seconds=2)
+def dawdle(payload: HoldIn, ctx: RuntimeContext) -> Line:
+    """In its first attempt it counts aloud until it is told to stop; in the next one it says what it heard."""
+    folder, attempt = Path(payload.folder), getattr(ctx, "attempt", 1)
+    if attempt > 1:
+        return Line(line=f"attempt {attempt} after {getattr(ctx, 'last_heartbeat', None)}")
+    deadline, count = time.monotonic() + 60, 0
+    while not getattr(ctx, "cancelled", True) and time.monotonic() < deadline:
+        count += 1
+        getattr(ctx, "heartbeat", print)({"count": min(count, 3)})
+        time.sleep(0.02)
+    (folder / "stopped").write_text(f"{getattr(ctx, 'deadline', None)}")
+    return Line(line="too late")
+
+
+def dawdling() -> WorkflowBuilder:
+    flow = WorkflowBuilder("dawdling", HoldIn, Line, Line)
+    step = flow.use(
+        dawdle,
+        input=[input_from(input_path("folder"), "folder"), input_from(input_path("n"), "n")],
+        output=[output_to("line", state_path("line"))],
+    )
+    flow.set_entry_point(step)
+    flow.set_route(step, "ok", END)
+    return flow
+
+
 def stumbling() -> WorkflowBuilder:
     """Every number is stumbled over; those that never succeed are collected."""
     flow = WorkflowBuilder("stumbling", Folder, Stumbled, Stumbled)
@@ -258,7 +285,7 @@ def nested_interrupts() -> WorkflowBuilder:
     return flow
 
 
-NODES = (square, square_slowly, hold, stumble, identify)
+NODES = (square, square_slowly, hold, stumble, dawdle, identify)
 
 
 class Tagged(BaseModel):

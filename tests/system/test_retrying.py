@@ -1,10 +1,11 @@
-"""Handlers that fail are tried again, on whichever worker is free."""
+"""Handlers that fail, or take too long, are tried again, on whichever worker is free."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from tests.support import jobs
+from tests.support.waiting import eventually
 from wf_api.cli.stack import Stack
 from wf_api.client import WorkflowClient
 
@@ -39,3 +40,20 @@ def test_steps_are_tried_again_until_they_succeed_or_their_policy_ends(
     assert all(len({key for _, key in attempts(tmp_path, n)}) == 1 for n in (2, 4, 9))
     # Each visit counts once, however often it was tried: the loop, five items, the loop's end.
     assert view["steps_executed"] == 7
+
+
+def test_a_handler_that_takes_too_long_is_shut_out_told_to_stop_and_tried_again(
+    stack: Stack, client: WorkflowClient, tmp_path: Path
+) -> None:
+    client.publish(jobs.dawdling())
+
+    run_id = client.start("dawdling", {"folder": str(tmp_path), "n": 1})["run_id"]
+    view = client.wait(run_id, timeout=60)
+
+    assert (view["status"], view["error"]) == ("completed", None)
+    assert view["output"] == {"line": "attempt 2 after {'count': 3}"}
+    eventually((tmp_path / "stopped").exists, "the first attempt has been told")
+    assert float((tmp_path / "stopped").read_text()) > 0
+    assert view["steps_executed"] == 1
+    trace = client.trace(run_id)["trace"]
+    assert [entry["output"] for entry in trace] == [view["output"]]

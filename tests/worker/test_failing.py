@@ -9,10 +9,11 @@ import pytest
 
 from tests.support import jobs
 from tests.worker.test_sweeping import World
+from wf_core.authoring import END, RetryPolicy, WorkflowBuilder, output_to, state_path
 from wf_core.run_state import RuntimeContext
 from wf_worker.errors import RunDamaged, StoreUnavailable
 from wf_worker.handlers import HandlerRegistry
-from wf_worker.store.protocol import RunRecord
+from wf_worker.store.protocol import Claim, RunRecord
 
 
 def run_with(world: World, handler: Any) -> RunRecord:
@@ -210,3 +211,105 @@ def test_the_trace_names_the_size_of_what_it_leaves_out() -> None:
     assert entries["square"]["output"] == {"omitted_bytes": len(text) + len('{"line":"","total":1}')}
     changes = {change["path"]: change["value"] for change in entries["each"]["state_changes"]}
     assert changes == {"state.lines": {"omitted_bytes": len(text) + 4}, "state.total": 1}
+
+
+def limited(**rules: Any) -> WorkflowBuilder:
+    """One step of ``square`` with its own retry policy and time limits."""
+    flow = WorkflowBuilder("limited", jobs.Number, jobs.Squared, jobs.Squared)
+    step = flow.use(
+        jobs.square, output=[output_to("line", state_path("line")), output_to("total", state_path("total"))]
+    )
+    for name, value in rules.items():
+        setattr(step, name, value)
+    flow.set_entry_point(step)
+    flow.set_route(step, "ok", END)
+    return flow
+
+
+def started(world: World, flow: WorkflowBuilder) -> str:
+    digest = world.store.publish(flow.compile()).digest
+    created = world.store.create(world.store.new_run("run", digest, {"n": 3}, max_steps=100))
+    world.queue.publish(created.ready)
+    return created.incarnation
+
+
+def error_of(world: World, incarnation: str) -> str:
+    record = world.store.inspect(incarnation)
+    assert record is not None and record.error is not None, record
+    return str(record.error["type"])
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        ({"line": {1, 2}}, "result_not_json"),
+        ({"line": "x" * 2_000_000}, "payload_too_large"),
+        ({"line": 1, "total": 1}, "payload_invalid"),
+        ({"outcome": "unheard of", "output": {}}, "outcome_undeclared"),
+        ("text", "result_not_supported"),
+    ],
+)
+def test_an_answer_that_cannot_be_kept_is_not_asked_for_again(answer: Any, code: str) -> None:
+    world, calls = World(), list[int]()
+    registry = HandlerRegistry()
+
+    def answering(payload: dict[str, Any], ctx: RuntimeContext) -> Any:
+        calls.append(1)
+        return answer
+
+    registry.add_handler("square", answering)
+    object.__setattr__(world.runner, "handlers", registry)
+    run = started(world, limited(retry=5))
+    world.drain()
+
+    assert (error_of(world, run), len(calls)) == (code, 1)
+
+
+def test_a_step_that_nobody_takes_up_fails_as_such() -> None:
+    world = World()
+    run = started(world, limited(queue_timeout_seconds=10, retry=5))
+    world.queue.sent.clear()
+    world.now_ms += 10_000
+
+    assert world.sweeper.sweep().timed_out == 1
+    world.drain()
+
+    assert error_of(world, run) == "queue_timeout"
+
+
+@pytest.mark.parametrize(
+    ("limit", "code"),
+    [
+        ("timeout_seconds", "attempt_timeout"),
+        ("total_timeout_seconds", "total_timeout"),
+        ("heartbeat_seconds", "heartbeat_timeout"),
+    ],
+)
+def test_a_step_whose_handler_does_not_end_in_time_fails_as_such(limit: str, code: str) -> None:
+    world = World()
+    run = started(world, limited(**{limit: 10}))
+    claim = world.store.claim(world.queue.sent.pop(), owner="slow")
+    assert isinstance(claim, Claim)
+    world.now_ms += 10_000
+
+    assert world.sweeper.sweep().timed_out == 1
+    world.drain()
+
+    assert error_of(world, run) == code
+
+
+def test_an_attempt_out_of_time_is_tried_again_like_any_failure_unless_the_policy_says_never() -> None:
+    for policy, status in ((RetryPolicy(max_attempts=2), "completed"), (never_after_time(), "failed")):
+        world = World()
+        run = started(world, limited(timeout_seconds=10, retry=policy))
+        world.store.claim(world.queue.sent.pop(), owner="slow")
+        for _ in range(3):
+            world.now_ms += 10_000
+            world.sweeper.sweep()
+            world.drain()
+
+        assert world.status(run) == status
+
+
+def never_after_time() -> RetryPolicy:
+    return RetryPolicy(max_attempts=2, non_retryable=["attempt_timeout"])

@@ -132,12 +132,15 @@ class WorkflowBuilder:
         desc: str | None = None,
         retry: int | RetryPolicy | None = None,
         timeout_seconds: int | None = None,
+        total_timeout_seconds: int | None = None,
+        queue_timeout_seconds: int | None = None,
+        heartbeat_seconds: int | None = None,
     ) -> NodeUse:
         """A step that calls a capability.
 
         Omitted bindings are found by name: an input field in the state, else in the workflow's input, else it stays
-        unbound; an output field in the state. An empty list means no bindings. ``retry`` and ``timeout_seconds``
-        left out are those of the capability. ``ValueError`` when another capability of the same name is in use.
+        unbound; an output field in the state. An empty list means no bindings. ``retry`` and time limits that
+        are left out are those of the capability. ``ValueError`` when another capability of the same name is in use.
         """
         definition = self._definition(spec)
         step = self._add_use(
@@ -150,6 +153,9 @@ class WorkflowBuilder:
             desc=spec.description if desc is None else desc,
             retry=retry,
             timeout_seconds=timeout_seconds,
+            total_timeout_seconds=total_timeout_seconds,
+            queue_timeout_seconds=queue_timeout_seconds,
+            heartbeat_seconds=heartbeat_seconds,
         )
         self._register(spec, definition)  # last: a refused step leaves nothing behind
         return step
@@ -164,6 +170,9 @@ class WorkflowBuilder:
         desc: str | None = None,
         retry: int | RetryPolicy | None = None,
         timeout_seconds: int | None = None,
+        total_timeout_seconds: int | None = None,
+        queue_timeout_seconds: int | None = None,
+        heartbeat_seconds: int | None = None,
     ) -> NodeUse:
         """A step that calls a capability resolved elsewhere: nothing is registered, nothing is bound by name."""
         return self._add_use(
@@ -174,6 +183,9 @@ class WorkflowBuilder:
             desc=desc,
             retry=retry,
             timeout_seconds=timeout_seconds,
+            total_timeout_seconds=total_timeout_seconds,
+            queue_timeout_seconds=queue_timeout_seconds,
+            heartbeat_seconds=heartbeat_seconds,
         )
 
     def subgraph(
@@ -582,6 +594,9 @@ class WorkflowBuilder:
         desc: str | None,
         retry: int | RetryPolicy | None,
         timeout_seconds: int | None,
+        total_timeout_seconds: int | None,
+        queue_timeout_seconds: int | None,
+        heartbeat_seconds: int | None,
     ) -> NodeUse:
         return self._graph.add(
             NodeUse(
@@ -592,6 +607,9 @@ class WorkflowBuilder:
                 output=output,
                 retry=retry,
                 timeout_seconds=timeout_seconds,
+                total_timeout_seconds=total_timeout_seconds,
+                queue_timeout_seconds=queue_timeout_seconds,
+                heartbeat_seconds=heartbeat_seconds,
             )
         )
 

@@ -58,6 +58,15 @@ class NodeSpec(Generic[InputT, OutputT]):
     timeout_seconds: int | None = None
     """Time for one call, for uses that set none."""
 
+    total_timeout_seconds: int | None = None
+    """Time for all calls of one visit together."""
+
+    queue_timeout_seconds: int | None = None
+    """Time from being ready to being taken up."""
+
+    heartbeat_seconds: int | None = None
+    """Time between two signs of life of the function."""
+
     def __post_init__(self) -> None:
         if not self.name.strip():
             raise ValueError(f"the capability of {label_of(self.fn)} needs a name that is not blank")
@@ -92,6 +101,9 @@ class NodeSpec(Generic[InputT, OutputT]):
             outcomes=list(self.outcomes),
             retry=self.retry,
             timeout_seconds=self.timeout_seconds,
+            total_timeout_seconds=self.total_timeout_seconds,
+            queue_timeout_seconds=self.queue_timeout_seconds,
+            heartbeat_seconds=self.heartbeat_seconds,
         )
 
     def to_registry_handler(self) -> SyncHandler:
@@ -169,6 +181,9 @@ def node(
     is_async: bool | None = None,
     retry: int | RetryPolicy | None = None,
     timeout_seconds: int | None = None,
+    total_timeout_seconds: int | None = None,
+    queue_timeout_seconds: int | None = None,
+    heartbeat_seconds: int | None = None,
 ) -> NodeSpec[Any, Any]: ...
 @overload
 def node(
@@ -183,6 +198,9 @@ def node(
     is_async: bool | None = None,
     retry: int | RetryPolicy | None = None,
     timeout_seconds: int | None = None,
+    total_timeout_seconds: int | None = None,
+    queue_timeout_seconds: int | None = None,
+    heartbeat_seconds: int | None = None,
 ) -> Callable[[Callable[..., Any]], NodeSpec[Any, Any]]: ...
 def node(
     fn: Callable[..., Any] | None = None,
@@ -196,6 +214,9 @@ def node(
     is_async: bool | None = None,
     retry: int | RetryPolicy | None = None,
     timeout_seconds: int | None = None,
+    total_timeout_seconds: int | None = None,
+    queue_timeout_seconds: int | None = None,
+    heartbeat_seconds: int | None = None,
 ) -> NodeSpec[Any, Any] | Callable[[Callable[..., Any]], NodeSpec[Any, Any]]:
     """Make a function a capability; used bare, called with options, or on a capability for a changed copy.
 
@@ -212,6 +233,9 @@ def node(
         "is_async": is_async,
         "retry": retry,
         "timeout_seconds": timeout_seconds,
+        "total_timeout_seconds": total_timeout_seconds,
+        "queue_timeout_seconds": queue_timeout_seconds,
+        "heartbeat_seconds": heartbeat_seconds,
     }
     options: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
 

@@ -21,7 +21,7 @@ PLACES: Final = ("ready", "held", "paused", "leased", "waits", "failed")
 """Places that have a set of their own, in the order in which the audit call answers them."""
 
 DUE: Final = ("ready", "held", "paused")
-ACTIVATION_WORDS: Final = 12
+ACTIVATION_WORDS: Final = 13
 
 
 def audit_run(records: Records, incarnation: str) -> list[str]:
@@ -71,6 +71,7 @@ class _Run:
     holds: dict[str, int]
     activations: dict[str, _Activation]
     templates: set[str]
+    due: set[str]
 
     @property
     def ended(self) -> bool:
@@ -98,6 +99,7 @@ class _Audit:
 
     def findings(self) -> Iterator[str]:
         yield from self._sets()
+        yield from self._deadlines()
         yield from self._counters()
         if self.run.header["status"] == "completed":
             yield from self._nothing_left()
@@ -126,6 +128,17 @@ class _Audit:
                 yield f"frame {key} says it is {head.place} and is not in that set"
             if head.place not in (*PLACES, "open", "blocked"):
                 yield f"frame {key} is at the unknown place {head.place!r}"
+
+    def _deadlines(self) -> Iterator[str]:
+        heads = self.run.heads
+        for key in self.run.due:
+            if key not in heads or not heads[key].until:
+                yield f"frame {key} has a deadline that its head does not know"
+        for key, head in heads.items():
+            if head.until and key not in self.run.due:
+                yield f"frame {key} says it has a deadline ({head.until}) and has none"
+            if head.until and (head.until == "queue") != (head.place == "ready"):
+                yield f"frame {key} is {head.place} under the deadline {head.until}"
 
     def _frame(self, key: str, head: Head) -> Iterator[str]:
         run = self.run
@@ -271,7 +284,7 @@ class _Audit:
 
 def _read(reply: Sequence[Any]) -> _Run:
     _, header, heads, *rest = reply
-    opened, holds, activations, counts = rest[len(PLACES) : len(PLACES) + 4]
+    opened, holds, activations, counts, due = rest[len(PLACES) : len(PLACES) + 5]
     sizes = {
         _text(key): (int(results), int(waiting)) for key, results, waiting in zip(*[iter(counts)] * 3, strict=True)
     }
@@ -283,6 +296,7 @@ def _read(reply: Sequence[Any]) -> _Run:
         open={int(key): _open(value) for key, value in _pairs(opened) if not key.startswith(b"b")},
         holds={_text(key): int(number) for key, number in _pairs(holds)},
         activations={key: _activation(value, *sizes[key]) for key, value in acts.items() if not key.endswith(":t")},
+        due={_text(key) for key in due},
         templates={key.removesuffix(":t") for key in acts if key.endswith(":t")},
     )
 

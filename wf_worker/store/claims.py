@@ -108,7 +108,7 @@ class Claims(StoreCalls):
         program: Program,
         names: Sequence[str] | None,
     ) -> Claim:
-        purpose, step, attempt, losses, failures, denied, revision, view = reply.values[at : at + 8]
+        purpose, step, attempt, losses, failures, denied, revision, deadline, said, view = reply.values[at : at + 10]
         return Claim(
             incarnation=incarnation,
             frame=frame,
@@ -121,6 +121,8 @@ class Claims(StoreCalls):
             failures=int(failures),
             denied=text_of(denied) == "1",
             revision=text_of(revision),
+            deadline_ms=int(deadline) if deadline else None,
+            last_heartbeat=from_bytes(said, "heartbeat") if said else None,
             view=StoredSlice.from_reply(view, incarnation, program.root, names),
         )
 
@@ -293,9 +295,15 @@ class Claims(StoreCalls):
                 return reply.word
         return "staged"
 
-    def renew(self, claim: Claim) -> str:
-        """Extends the claim's lease: ``renewed``, ``cancelled`` when the run was, else ``stale``."""
-        return self._call("renew", claim.incarnation, self._new_id(), claim.frame, claim.token, self.lease_ms).word
+    def renew(self, claim: Claim, *, heartbeat: bool = False, details: bytes = b"") -> str:
+        """Extends the claim's lease: ``renewed``, ``cancelled`` when the run was, else ``stale``.
+
+        A ``heartbeat`` is a sign of life of the handler itself; its ``details``, JSON, are kept for the next attempt.
+        """
+        beat = "1" if heartbeat else "0"
+        return self._call(
+            *("renew", claim.incarnation, self._new_id(), claim.frame, claim.token, self.lease_ms, beat, details)
+        ).word
 
     def give_back(self, claim: Claim, *, look_ms: int = 0) -> tuple[Ready, ...]:
         """Puts a claimed frame back without an attempt. ``look_ms`` delays its next message."""

@@ -16,6 +16,7 @@ import msgspec
 from wf_core.models.reducers import ReducerRef
 from wf_core.models.workflow_refs import WorkflowRef
 from wf_core.paths import StatePath
+from wf_core.plan import TimeLimits
 from wf_core.run_state import (
     ITEM_FRAME,
     ExecutionFrame,
@@ -132,6 +133,14 @@ def frame_from_template(data: bytes, index: int, item: Json, key: str) -> Execut
         scope_id=scope,  # pyright: ignore[reportUnknownArgumentType]
         lineage_id=lineage,  # pyright: ignore[reportUnknownArgumentType]
     )
+
+
+def encode_limits(limits: TimeLimits | None) -> str:
+    """A step's time limits as a word of a frame's head; empty without any."""
+    if limits is None:
+        return ""
+    parts = (limits.attempt, limits.total, limits.queue, limits.heartbeat)
+    return ",".join("" if seconds is None else str(1000 * seconds) for seconds in parts)
 
 
 # ---- writes and results

@@ -15,6 +15,8 @@ Below a run (``base``)::
     f            hash, frame heads by frame key: engine-made words separated by `|` (see prelude.lua)
     b            hash, frame bodies by frame key, opaque
     ready held paused leases waits failed      sorted sets of frame keys by time, in ms
+    due          sorted set: deadlines of frames by time, in ms
+    hb           hash: by frame key the step number of a visit, `|`, what its handler said last in a heartbeat
     open closed  hashes, interrupts by step number
     holds        hash: activation key or `run`, to the step number of the interrupt that set it
     a            hash: activation heads by activation key, `<key>:t` their opaque template
@@ -58,6 +60,8 @@ RUN_KEYS: Final = {
     "LEASES": "leases",
     "WAITS": "waits",
     "FAILED": "failed",
+    "DUE": "due",
+    "BEATS": "hb",
     "OPEN": "open",
     "CLOSED": "closed",
     "HOLDS": "holds",

@@ -179,6 +179,47 @@ class Call:
         found = self._set_of(head.place)
         if found is not None:
             found.pop(key, None)
+        if head.until:
+            self.run.due.pop(key, None)
+            head.until = ""
+
+    # ---- deadlines
+
+    def watch(self, key: str, head: FrameHead, which: str, at: int) -> None:
+        """The frame has a deadline."""
+        head.until = which
+        self.run.due[key] = at
+        self.attend(at)
+
+    @staticmethod
+    def handler_deadline(head: FrameHead) -> tuple[int, str] | None:
+        """When a running handler is out of time, and which limit says so."""
+        attempt, total, _, _ = limits_of(head)
+        found: list[tuple[int, str]] = []
+        if attempt is not None:
+            found.append((int(head.since) + attempt, "attempt"))
+        if total is not None:
+            found.append((int(head.began) + total, "total"))
+        return min(found, key=lambda deadline: deadline[0], default=None)
+
+    def watch_handler(self, key: str, head: FrameHead) -> None:
+        """The deadline of a running handler that gave a sign of life just now."""
+        deadline, beat = self.handler_deadline(head), limits_of(head)[3]
+        if beat is not None and (deadline is None or self.now + beat < deadline[0]):
+            deadline = (self.now + beat, "heartbeat")
+        if deadline is not None:
+            self.watch(key, head, deadline[1], deadline[0])
+
+    def queue_time(self, head: FrameHead, purpose: str) -> str:
+        """How long a frame that is placed may wait for a worker, in ms; empty for ever."""
+        if purpose != "step" or not head.limits:
+            return ""
+        if head.place == "ready" and head.left:
+            return str(max(0, int(head.left) - (self.now - int(head.since))))
+        if head.place in ("held", "paused"):
+            return head.left
+        queue = limits_of(head)[2]
+        return "" if queue is None else str(queue)
 
     @staticmethod
     def held_act(head: FrameHead) -> str | None:
@@ -187,6 +228,7 @@ class Call:
 
     def place(self, key: str, head: FrameHead, purpose: str) -> None:
         """Makes a frame due, under a new revision and without a token."""
+        head.left = self.queue_time(head, purpose)
         self.leave(key, head)
         head.purpose, head.token, head.owner, head.rev = purpose, "", "", self.revision()
         head.since, head.looks = str(self.now), 0
@@ -200,6 +242,8 @@ class Call:
             head.place = "ready"
             self.run.ready[key] = self.now + LOOK_MS
             self.attend(self.now + LOOK_MS)
+            if head.left:
+                self.watch(key, head, "queue", self.now + int(head.left))
             if not self.failing():
                 self.out.append((key, head.rev, head.node))
         self.run.frames[key] = head
@@ -211,14 +255,21 @@ class Call:
             return
         self.leave(key, head)
         head.place, head.purpose, head.token, head.owner, head.rev = "waits", purpose, "", "", self.revision()
-        head.since, head.looks = str(self.now), 0
+        head.since, head.looks, head.left = str(self.now), 0, ""
         self.run.waits[key] = due
         self.attend(due)
 
     @staticmethod
-    def fresh(head: FrameHead) -> None:
+    def fresh(head: FrameHead, limits: str) -> None:
         """A new visit of a step begins."""
         head.step, head.attempt, head.losses, head.failures = "", 0, 0, 0
+        head.limits, head.began, head.left = limits, "", ""
+
+    def new_head(self, node: str, parent: str, scope: str, chain: str, kind: str, limits: str) -> FrameHead:
+        """A frame that is in no place yet."""
+        return FrameHead(
+            node=node, parent=parent, scope=scope, chain=chain, kind=kind, since=str(self.now), limits=limits
+        )
 
     @staticmethod
     def due_for(head: FrameHead, purpose: str) -> bool:
@@ -246,9 +297,7 @@ class Call:
             self.signal(act.controller, "admit")
             return
         for index in range(act.next_index, min(last, act.next_index + PAGE)):
-            item = FrameHead(
-                "blocked", "", "", "", "", "", 0, 0, 0, act.node, act.controller, act.scope, act.chain, "c", "", "", 0
-            )
+            item = self.new_head(act.node, act.controller, act.scope, act.chain, "c", act.limits)
             self.place(f"{key}:{index}", item, act.purpose)
             act.next_index = index + 1
         if act.next_index < last:
@@ -417,6 +466,7 @@ class Call:
                     head.step = str(steps + 1)
             if not denied:
                 head.attempt += 1
+            head.began = head.began or str(self.now)
         self.leave(key, head)
         head.place, head.token, head.owner, head.rev, head.since = (
             "leased",
@@ -427,6 +477,8 @@ class Call:
         )
         self.run.leases[key] = self.now + lease_ms
         self.attend(self.now + lease_ms)
+        if head.purpose == "step" and not denied:
+            self.watch_handler(key, head)
         return denied
 
     @staticmethod
@@ -444,7 +496,7 @@ class Call:
         made = {args[0] for name, args in operations if name == "frame"}
         for name, args in operations:
             key = args[0].decode() if args else ""
-            if name == "open" and args[12] == b"1" and len(run.items.get(key, {})) != int(args[1]):
+            if name == "open" and args[13] == b"1" and len(run.items.get(key, {})) != int(args[1]):
                 return ["unstaged", key]
             if name == "staged" and len(run.staged.get(key, b"")) != int(args[1]):
                 return ["unstaged", key]
@@ -468,6 +520,7 @@ class Call:
                 self.drop_activation(head.act)
             self.leave(key, head)
             self.run.bodies.pop(key, None)
+            self.run.beats.pop(key, None)
 
     def drop_activation(self, key: str) -> None:
         """The activation is gone with all that lies under it."""
@@ -533,7 +586,7 @@ class Call:
                 self._put_frame(key, [arg.decode() for arg in args[1:6]], args[6])
             case "place":
                 head = run.frames[key]
-                self.fresh(head)
+                self.fresh(head, args[2].decode())
                 self.place(key, head, args[1].decode())
             case "block":
                 head = run.frames[key]
@@ -578,14 +631,18 @@ class Call:
                 self.open_interrupt(key, _number_of(args[1], before), args[2])
             case "wait":
                 head = run.frames[key]
-                self.fresh(head)
+                self.fresh(head, "")
                 head.step = _number_of(args[1], before)
                 moment = int(args[2])
                 self.wait_for(key, head, "elapsed", self.now + moment if args[2][:1] == b"+" else moment)
             case "retry":
                 head = run.frames[key]
                 head.failures += 1
-                self.wait_for(key, head, "step", self.now + int(args[1]))
+                due, total = self.now + int(args[1]), limits_of(head)[1]
+                if total is not None and int(head.began) + total <= due:
+                    self.place(key, head, "total_timeout")
+                else:
+                    self.wait_for(key, head, "step", due)
             case "complete":
                 if not self.failing():
                     self.set("outcome", args[0])
@@ -605,24 +662,24 @@ class Call:
         if head is not None:
             head.node = node
         else:
-            rev = self.revision()
-            self.run.frames[key] = FrameHead(
-                "blocked", "", rev, "", "", "", 0, 0, 0, node, parent, scope, chain, kind, "", str(self.now), 0
-            )
+            made = self.run.frames[key] = self.new_head(node, parent, scope, chain, kind, "")
+            made.rev = self.revision()
         self.run.bodies[key] = body
 
     def _open_activation(self, key: str, args: Sequence[bytes], before: int) -> None:
-        _, n, active, outstanding, policy, controller, chain, node, scope, purpose = (arg.decode() for arg in args[:10])
+        _, n, active, outstanding, policy, controller, chain, node, scope, purpose, limits = (
+            arg.decode() for arg in args[:11]
+        )
         run, rev = self.run, self.revision()
         run.frames[controller].act = key
-        step = _number_of(args[10], before)
+        step = _number_of(args[11], before)
         run.activations[key] = ActivationHead(
-            int(n), 0, int(active), int(outstanding), policy, controller, chain, node, scope, purpose, step, rev
+            int(n), 0, int(active), int(outstanding), policy, controller, chain, node, scope, purpose, limits, step, rev
         )
-        run.templates[key] = args[11]
+        run.templates[key] = args[12]
         run.names.add(key)
-        if len(args) > 13:
-            run.items.setdefault(key, {}).update({str(i): item for i, item in enumerate(args[13:])})
+        if len(args) > 14:
+            run.items.setdefault(key, {}).update({str(i): item for i, item in enumerate(args[14:])})
         self.admit(key)
 
     def _arrive(self, key: str, index: str, frame: str, status: bytes, error: bytes) -> None:
@@ -649,6 +706,11 @@ class Call:
             self.leave(key, head)
             head.place, head.token, head.owner, head.rev = "failed", "", "", self.revision()
             self.run.failed[key] = self.now
+
+
+def limits_of(head: FrameHead) -> list[int | None]:
+    """What the frame's step may take, in ms: an attempt, all attempts, in the queue, between heartbeats."""
+    return [int(limit) if limit else None for limit in (head.limits or ",,,").split(",")]
 
 
 def _number_of(text: bytes, steps_before: int) -> str:

@@ -51,14 +51,15 @@ def create(call: Call, args: Arguments) -> Answer:
     call.shard.ids[run_id.decode()] = call.incarnation
     call.shard.runs[call.incarnation] = call.now
     call.shard.by_status.setdefault("pending", {})[call.incarnation] = call.now
-    key, node, scope, purpose, body = args.text(), args.text(), args.text(), args.text(), args.data()
+    key, node, scope, purpose, limits, body = (
+        args.text(), args.text(), args.text(), args.text(), args.text(), args.data(),
+    )  # fmt: skip
     for _ in range(args.number()):
         name = args.text()
         call.run.state.setdefault(scope, {})[name] = args.data()
     call.run.names.add(f"s:{scope}")
     call.run.bodies[key] = body
-    head = FrameHead("blocked", "", "", "", "", "", 0, 0, 0, node, "", scope, "", "w", "", str(call.now), 0)
-    call.place(key, head, purpose)
+    call.place(key, call.new_head(node, "", scope, "", "w", limits), purpose)
     return call.answer("created", call.now)
 
 
@@ -109,8 +110,15 @@ def _wants(args: Arguments) -> tuple[bool, list[str] | None]:
 def _granted(
     call: Call, key: str, head: FrameHead, denied: bool, wants_input: bool, names: list[str] | None
 ) -> list[Any]:
-    view = call.slice(key, wants_input=wants_input, names=names)
-    return [head.purpose, head.step, head.attempt, head.losses, head.failures, "1" if denied else "0", head.rev, view]
+    deadline = call.handler_deadline(head) if head.purpose == "step" and not denied else None
+    step, _, said = call.run.beats.get(key, b"|").partition(b"|")
+    counts = [head.attempt, head.losses, head.failures]
+    return [
+        *(head.purpose, head.step, *counts, "1" if denied else "0", head.rev),
+        "" if deadline is None else deadline[0],
+        said if step == head.step.encode() else b"",
+        call.slice(key, wants_input=wants_input, names=names),
+    ]
 
 
 def load(call: Call, args: Arguments) -> Answer:
@@ -229,8 +237,13 @@ def renew(call: Call, args: Arguments) -> Answer:
     key, token, lease_ms = args.text(), args.text(), args.number()
     if call.ended():
         return call.answer("cancelled" if call.get("status") == "cancelled" else "stale")
-    if not call.holds_token(call.run.frames.get(key), token):
+    head, beat, said = call.run.frames.get(key), args.data() == b"1", args.data()
+    if head is None or not call.holds_token(head, token):
         return call.answer("stale")
+    if beat and said:
+        call.run.beats[key] = f"{head.step}|".encode() + said
+    if beat and head.purpose == "step":
+        call.watch_handler(key, head)
     call.run.leases[key] = call.now + lease_ms
     return call.answer("renewed")
 
@@ -435,6 +448,20 @@ def fire(call: Call, args: Arguments) -> Answer:
     return call.answer("fired", len(page))
 
 
+def fence(call: Call, args: Arguments) -> Answer:
+    """A frame's deadline has passed: whoever works on it is shut out, and the next claimer asks the kernel."""
+    if call.gone():
+        return call.answer("gone")
+    key, named = args.text(), args.text()
+    head, score = call.run.frames.get(key), call.run.due.get(key)
+    if call.ended() or head is None or not head.until or score is None or str(score) != named or score > call.now:
+        return call.answer("refused")
+    which = head.until
+    call.place(key, head, f"{which}_timeout")
+    call.settle()
+    return call.answer("fenced", which)
+
+
 def due(call: Call, args: Arguments) -> Answer:
     """What of a run wants a sweeper now, and when to look at it next."""
     attention = call.shard.attention
@@ -443,7 +470,7 @@ def due(call: Call, args: Arguments) -> Answer:
         return call.answer("gone")
     if call.ended():
         attention.pop(call.incarnation, None)
-        return call.answer("due", call.flag("status"), "", [], [], call.now, 0)
+        return call.answer("due", call.flag("status"), "", [], [], call.now, 0, [])
     run, limit = call.run, args.number()
     expired: Answer = []
     unclaimed: Answer = []
@@ -451,20 +478,22 @@ def due(call: Call, args: Arguments) -> Answer:
     for key in [key for key in by_score(run.leases) if run.leases[key] <= call.now][:limit]:
         head = run.frames.get(key)
         expired += [key.encode(), head.token.encode() if head is not None else b""]
+    overdue = [key for key in by_score(run.due) if run.due[key] <= call.now][:limit]
     if not call.failing():
         elapsed = sum(1 for score in run.waits.values() if score <= call.now)
         for key in [key for key in by_score(run.ready) if run.ready[key] <= call.now][:limit]:
             head = run.frames.get(key)
             if head is not None:
                 unclaimed += [key.encode(), str(run.ready[key]).encode(), head.text()]
-    times = [min(scores.values()) for scores in (run.leases, run.ready, run.waits) if scores]
+    scored = [part.encode() for key in overdue for part in (key, str(run.due[key]))]
+    times = [min(scores.values()) for scores in (run.leases, run.ready, run.waits, run.due) if scores]
     if call.flag("release"):
         times = [call.now]
     if times:
         attention[call.incarnation] = max(min(times), call.now + 1000)
     else:
         attention.pop(call.incarnation, None)
-    return call.answer("due", call.flag("status"), call.flag("release"), expired, unclaimed, call.now, elapsed)
+    return call.answer("due", call.flag("status"), call.flag("release"), expired, unclaimed, call.now, elapsed, scored)
 
 
 def audit(call: Call, args: Arguments) -> Answer:
@@ -486,7 +515,8 @@ def audit(call: Call, args: Arguments) -> Answer:
         sizes = (len(run.results.get(key, {})), len(run.waiting.get(key, ())))
         counts += [key.encode(), *(str(size).encode() for size in sizes)]
     header = [part for name, value in run.header.items() for part in (name.encode(), value)]
-    return call.answer("audit", header, heads, *sets, opened, holds, activations, counts)
+    deadlines = [key.encode() for key in by_score(run.due)]
+    return call.answer("audit", header, heads, *sets, opened, holds, activations, counts, deadlines)
 
 
 SCRIPTS: Final[Mapping[str, Callable[[Call, Arguments], Answer]]] = {
@@ -497,6 +527,7 @@ SCRIPTS: Final[Mapping[str, Callable[[Call, Arguments], Answer]]] = {
     "create": create,
     "due": due,
     "fail_run": fail_run,
+    "fence": fence,
     "fire": fire,
     "give_back": give_back,
     "interrupt": interrupt,

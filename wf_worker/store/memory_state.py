@@ -21,23 +21,27 @@ def by_score(scores: Scores) -> list[str]:
 class FrameHead:
     """A frame head, word for word as prelude.lua lists it."""
 
-    place: str
-    purpose: str
-    rev: str
-    token: str
-    owner: str
-    step: str
-    attempt: int
-    losses: int
-    failures: int
-    node: str
-    parent: str
-    scope: str
-    chain: str
-    kind: str
-    act: str
-    since: str
-    looks: int
+    place: str = "blocked"
+    purpose: str = ""
+    rev: str = ""
+    token: str = ""
+    owner: str = ""
+    step: str = ""
+    attempt: int = 0
+    losses: int = 0
+    failures: int = 0
+    node: str = ""
+    parent: str = ""
+    scope: str = ""
+    chain: str = ""
+    kind: str = ""
+    act: str = ""
+    since: str = ""
+    looks: int = 0
+    limits: str = ""
+    began: str = ""
+    left: str = ""
+    until: str = ""
 
     def text(self) -> bytes:
         """The head as it is stored."""
@@ -61,6 +65,7 @@ class ActivationHead:
     node: str
     scope: str
     purpose: str
+    limits: str
     step: str
     rev: str
 
@@ -111,6 +116,8 @@ class RunRecords:
     leases: Scores = field(default_factory=Scores)
     waits: Scores = field(default_factory=Scores)
     failed: Scores = field(default_factory=Scores)
+    due: Scores = field(default_factory=Scores)
+    beats: dict[str, bytes] = field(default_factory=dict[str, bytes])
     open: dict[str, OpenRecord] = field(default_factory=dict[str, OpenRecord])
     closed: dict[str, bytes] = field(default_factory=dict[str, bytes])
     holds: dict[str, str] = field(default_factory=dict[str, str])

@@ -199,6 +199,10 @@ class Claim:
     denied: bool
     revision: str
     view: StoredSlice
+    deadline_ms: int | None = None
+    """When the handler is out of time, ms since the epoch by the store's clock."""
+    last_heartbeat: Json = None
+    """What the handler of an earlier attempt said last."""
 
     @property
     def frame_id(self) -> str:
@@ -299,8 +303,8 @@ class ActivationProgress:
 
 @dataclass(frozen=True, slots=True)
 class DueRun:
-    """What of a run wants a sweeper now: expired claims as (frame, token), unclaimed frames with their score, and how
-    many frames wait for a time that has come.
+    """What of a run wants a sweeper now: expired claims as (frame, token), unclaimed frames with their score, how
+    many frames wait for a time that has come, and frames whose deadline has passed as (frame, score).
 
     ``now_ms`` is the store's clock: workers' clocks decide nothing.
     """
@@ -312,6 +316,7 @@ class DueRun:
     expired: tuple[tuple[str, str], ...]
     unclaimed: tuple[UnclaimedFrame, ...]
     elapsed: int = 0
+    overdue: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any, Final
 
 from wf_core.run_state import Json
@@ -103,6 +104,7 @@ class RunStore(Flows, Answers, Looking):
             plan.positions[start.frame.node_id],
             short(start.frame.scope_id),
             start.purpose.value,
+            encoding.encode_limits(plan.time_limits.get(start.frame.node_id)),
             encoding.encode_frame(start.frame, item_elsewhere=False),
             len(start.state),
             *state,
@@ -142,7 +144,7 @@ class RunStore(Flows, Answers, Looking):
         reply = self._call("due", incarnation, self._new_id(), most)
         if reply.word == "gone":
             return None
-        _, status, release, expired, unclaimed, now, elapsed = reply.values[:7]
+        _, status, release, expired, unclaimed, now, elapsed, overdue = reply.values[:8]
         frames: list[UnclaimedFrame] = []
         for i in range(0, len(unclaimed), 3):
             head = Head.parse(unclaimed[i + 2], text_of(unclaimed[i]))
@@ -151,8 +153,16 @@ class RunStore(Flows, Answers, Looking):
                     text_of(unclaimed[i]), text_of(unclaimed[i + 1]), head.since_ms, head.looks, head.position
                 )
             )
-        pairs = tuple((text_of(expired[i]), text_of(expired[i + 1])) for i in range(0, len(expired), 2))
-        return DueRun(incarnation, text_of(status), bool(release), int(now), pairs, tuple(frames), int(elapsed))
+        return DueRun(
+            incarnation,
+            text_of(status),
+            bool(release),
+            int(now),
+            _pairs(expired),
+            tuple(frames),
+            int(elapsed),
+            _pairs(overdue),
+        )
 
     def republish(
         self, incarnation: str, frame: str, score: str, *, look_ms: int, send: bool
@@ -171,3 +181,12 @@ class RunStore(Flows, Answers, Looking):
         if reply.word == "damaged":
             raise RunDamaged(f"record {reply.text(1)} is missing or wrong", path=reply.text(1))
         return int(reply.text(1)) if reply.word == "fired" else 0, reply.ready
+
+    def fence(self, incarnation: str, frame: str, score: str) -> tuple[str, tuple[Ready, ...]]:
+        """A frame's deadline has passed: ``fenced`` or ``refused``, and the messages to send."""
+        reply = self._call("fence", incarnation, self._new_id(), frame, score)
+        return reply.word, reply.ready
+
+
+def _pairs(flat: Sequence[bytes]) -> tuple[tuple[str, str], ...]:
+    return tuple((text_of(flat[i]), text_of(flat[i + 1])) for i in range(0, len(flat), 2))

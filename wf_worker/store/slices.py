@@ -24,7 +24,7 @@ from wf_core.runtime.transition import ItemResult
 from wf_worker.errors import RunDamaged
 from wf_worker.store.encoding import decode_frame, decode_overlay, frame_from_template, from_bytes
 
-HEAD_WORDS: Final = 17
+HEAD_WORDS: Final = 21
 
 
 @dataclass(slots=True)
@@ -48,6 +48,10 @@ class Head:
     activation: str
     since_ms: int
     looks: int
+    limits: str
+    began: str
+    left: str
+    until: str
 
     @classmethod
     def parse(cls, text: bytes, key: str) -> Head:
@@ -77,6 +81,7 @@ class Head:
                 activation,
                 int(words[15] or 0),
                 int(words[16]),
+                *words[17:21],
             )
         except ValueError as error:
             raise RunDamaged(f"frame {key} has a malformed head: {error}", path=f"f[{key}]") from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from wf_core.plan import Program
+from wf_core.plan import Plan, Program
 from wf_core.run_state import ITEM_FRAME, WORKFLOW_FRAME, ExecutionFrame, Json, RuntimeScope
 from wf_core.runtime.slice import Unloaded
 from wf_core.runtime.transition import (
@@ -24,6 +24,7 @@ from wf_core.runtime.transition import (
     OpenScope,
     Operation,
     Place,
+    Purpose,
     PutFrame,
     RemoveFrame,
     Retry,
@@ -100,7 +101,7 @@ class TransitionEncoder:
             case PutFrame(frame):
                 self._put(frame)
             case Place(frame_id, purpose, _):
-                self._add("place", self._key(frame_id), purpose.value)
+                self._add("place", self._key(frame_id), purpose.value, self._limits(frame_id, purpose))
             case Block(frame_id, _):
                 self._add("block", self._key(frame_id))
             case RemoveFrame(frame_id):
@@ -156,6 +157,16 @@ class TransitionEncoder:
 
     def _position(self, scope_id: str, node_id: str) -> int:
         return self._program.position(self._scopes.get(scope_id) or self._view.scope(scope_id), node_id)
+
+    def _plan(self, scope_id: str) -> Plan:
+        return self._program.for_scope(self._scopes.get(scope_id) or self._view.scope(scope_id))
+
+    def _limits(self, frame_id: str, purpose: Purpose) -> str:
+        """What the step at which the frame stands may take."""
+        frame = self._new.get(frame_id) or self._view.frame(frame_id)
+        if purpose is not Purpose.STEP or frame is None:
+            return ""
+        return encoding.encode_limits(self._plan(frame.scope_id).time_limits.get(frame.node_id))
 
     def _put(self, frame: ExecutionFrame) -> None:
         key = frame_key(frame)
@@ -239,6 +250,7 @@ class TransitionEncoder:
             self._position(activation.scope_id, activation.body_node_id),
             short(activation.scope_id),
             activation.body_purpose.value,
+            encoding.encode_limits(self._plan(activation.scope_id).time_limits.get(activation.body_node_id)),
             _number(activation.step),
             encoding.encode_template(activation),
             "1" if staged else "0",

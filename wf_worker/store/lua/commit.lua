@@ -30,6 +30,6 @@ if next_token ~= '' and head and head[PLACE] == 'ready' and (head[PURPOSE] == 's
   end
   out = kept
   local denied = grant(key, head, next_token, ARGV[9], tonumber(ARGV[10]))
-  return answer({'claimed', head[PURPOSE], head[STEP], head[ATTEMPT], head[LOSSES], head[FAILURES], denied, head[REV], slice(key, 11)})
+  return granted('claimed', key, head, denied, 11)
 end
 return answer({'done'})

@@ -1,7 +1,7 @@
 -- create: a new run, whole or not at all.
 -- ARGV 5 latest time (ms) this may still happen, 6 run id, 7 policy for an open id, 8 for a closed id, 9 digest,
 --      10 max steps, 11 input, 12 header extras (n, then field and value by turns) ...
---      then: root frame key, node, scope, purpose, body, n, then state field and value by turns
+--      then: root frame key, node, scope, purpose, limits, body, n, then state field and value by turns
 -- answers created | exists <incarnation> <status> | late <now>
 local run_id = ARGV[6]
 if get('status') then
@@ -29,11 +29,10 @@ call('ZADD', shard .. RUNS, ms(now()), run)
 call('ZADD', shard .. RUNS .. ':pending', ms(now()), run)
 local at = 13 + extras * 2
 local key, scope = ARGV[at], ARGV[at + 2]
-for i = 1, tonumber(ARGV[at + 5]) do
-  call('HSET', base .. STATE .. scope, ARGV[at + 4 + 2 * i], ARGV[at + 5 + 2 * i])
+for i = 1, tonumber(ARGV[at + 6]) do
+  call('HSET', base .. STATE .. scope, ARGV[at + 5 + 2 * i], ARGV[at + 6 + 2 * i])
 end
 call('SADD', base .. NAMES, STATE .. scope)
-call('HSET', base .. BODIES, key, ARGV[at + 4])
-local head = {'blocked', '', '', '', '', '', '0', '0', '0', ARGV[at + 1], '', scope, '', 'w', '', ms(now()), '0'}
-place(key, head, ARGV[at + 3])
+call('HSET', base .. BODIES, key, ARGV[at + 5])
+place(key, new_head(ARGV[at + 1], '', scope, '', 'w', ARGV[at + 4]), ARGV[at + 3])
 return answer({'created', ms(now())})

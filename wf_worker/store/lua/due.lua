@@ -1,14 +1,14 @@
 -- due: what of a run wants a sweeper now, and when to look at it next. Writes the attention index only.
 -- ARGV 5 how many of each at most
 -- answers due <status> <release> <expired: frame, token by turns> <unclaimed: frame, score, head by turns> <now>
---       <frames whose time has come> | gone
+--       <frames whose time has come> <overdue: frame, score by turns> | gone
 if gone() then
   call('ZREM', shard .. ATTENTION, run)
   return answer({'gone'})
 end
 if ended() then
   call('ZREM', shard .. ATTENTION, run)
-  return answer({'due', get('status'), '', {}, {}, ms(now()), '0'})
+  return answer({'due', get('status'), '', {}, {}, ms(now()), '0', {}})
 end
 local limit = tonumber(ARGV[5])
 local expired, unclaimed, elapsed = {}, {}, 0
@@ -16,6 +16,7 @@ for _, key in ipairs(call('ZRANGEBYSCORE', base .. LEASES, '-inf', ms(now()), 'L
   local head = head_of(key)
   expired[#expired + 1], expired[#expired + 2] = key, head and head[TOKEN] or ''
 end
+local overdue = call('ZRANGEBYSCORE', base .. DUE, '-inf', ms(now()), 'WITHSCORES', 'LIMIT', 0, limit)
 if not failing() then
   elapsed = call('ZCOUNT', base .. WAITS, '-inf', ms(now()))
   local page = call('ZRANGEBYSCORE', base .. READY, '-inf', ms(now()), 'WITHSCORES', 'LIMIT', 0, limit)
@@ -29,7 +30,7 @@ if not failing() then
 end
 -- At rest with nothing due the run needs no visits; otherwise it is seen again within ten seconds of what comes next.
 local earliest = nil
-for _, name in ipairs({LEASES, READY, WAITS}) do
+for _, name in ipairs({LEASES, READY, WAITS, DUE}) do
   local first = call('ZRANGE', base .. name, 0, 0, 'WITHSCORES')
   if first[2] and (not earliest or tonumber(first[2]) < earliest) then earliest = tonumber(first[2]) end
 end
@@ -39,4 +40,4 @@ if earliest then
 else
   call('ZREM', shard .. ATTENTION, run)
 end
-return answer({'due', get('status'), get('release') or '', expired, unclaimed, ms(now()), ms(elapsed)})
+return answer({'due', get('status'), get('release') or '', expired, unclaimed, ms(now()), ms(elapsed), overdue})

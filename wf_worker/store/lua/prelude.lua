@@ -8,9 +8,9 @@
 --   run again           any call may be executed again, later: it names what it acts on and then changes nothing;
 --   values are opaque   texts of users are never parsed here, and no number above 2^53 is computed with.
 --
--- A frame head is 17 words joined by '|':
+-- A frame head is 21 words joined by '|':
 --   place       ready held paused leased waits open failed blocked
---   purpose     why it is due, or will be: step walk open admit finish elapsed lost
+--   purpose     why it is due, or will be: step walk open admit finish elapsed lost, or <limit>_timeout
 --   rev         <sequence>.<call id>: the run's sequence number and the call that set it, compared whole
 --   token owner of the claim that holds it
 --   step        number of its present visit, '' before it has one
@@ -23,12 +23,17 @@
 --   act         key of the concurrent activation that the frame controls now
 --   since       when it came to its place, ms
 --   looks       times it was looked for since
+--   limits      what its step may take: ms of an attempt, of all attempts, in the queue, between heartbeats, joined by ','
+--   began       when the present visit was claimed first, ms
+--   left        ms that it may still be ready without being claimed, from `since`
+--   until       which deadline of it is in `due`: attempt total queue heartbeat
 
-local PLACE, PURPOSE, REV, TOKEN, OWNER, STEP, ATTEMPT, LOSSES, FAILURES, NODE, PARENT, SCOPE, CHAIN, KIND, ACT, SINCE, LOOKS =
-  1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17
+local PLACE, PURPOSE, REV, TOKEN, OWNER, STEP, ATTEMPT, LOSSES, FAILURES, NODE, PARENT, SCOPE, CHAIN, KIND, ACT, SINCE, LOOKS, LIMITS, BEGAN, LEFT, UNTIL =
+  1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21
 -- An activation head: items, next index, the two limits, interrupt policy, controller, chain of its items, step position,
--- scope and purpose of a new item, step number of its opening, revision of its opening.
-local A_N, A_NEXT, A_ACTIVE, A_OUT, A_POLICY, A_CTL, A_CHAIN, A_NODE, A_SCOPE, A_PURPOSE, A_STEP, A_REV = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12
+-- scope, purpose and limits of a new item, step number of its opening, revision of its opening.
+local A_N, A_NEXT, A_ACTIVE, A_OUT, A_POLICY, A_CTL, A_CHAIN, A_NODE, A_SCOPE, A_PURPOSE, A_LIMITS, A_STEP, A_REV =
+  1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13
 
 local LOOK_MS = 5000      -- how soon a ready frame is looked for first
 local PAGE = 64           -- frames that one call admits or releases
@@ -56,14 +61,16 @@ end
 
 local function ms(n) return string.format('%.0f', n) end
 
-local function words(text)
+local function split(text, pattern)
   local t, n = {}, 0
-  for word in string.gmatch(text .. '|', '([^|]*)|') do
+  for word in string.gmatch(text, pattern) do
     n = n + 1
     t[n] = word
   end
   return t
 end
+
+local function words(text) return split(text .. '|', '([^|]*)|') end
 
 local function get(field)
   if header[field] == nil then header[field] = call('HGET', base .. HEADER, field) end
@@ -139,6 +146,52 @@ local SETS = {ready = READY, held = HELD, paused = PAUSED, leased = LEASES, wait
 local function leave(key, head)
   local name = SETS[head[PLACE]]
   if name then call('ZREM', base .. name, key) end
+  if head[UNTIL] ~= '' then
+    call('ZREM', base .. DUE, key)
+    head[UNTIL] = ''
+  end
+end
+
+-- ---- deadlines
+
+local L_ATTEMPT, L_TOTAL, L_QUEUE, L_BEAT = 1, 2, 3, 4
+local function limits_of(head) return split(head[LIMITS] .. ',', '([^,]*),') end
+
+local function watch(key, head, which, at)
+  head[UNTIL] = which
+  call('ZADD', base .. DUE, ms(at), key)
+  attend(at)
+end
+
+-- When a running handler is out of time: its attempt, all attempts together; nil without a limit.
+local function handler_deadline(head)
+  if head[LIMITS] == '' then return nil end
+  local limits, at, which = limits_of(head), nil, nil
+  if limits[L_ATTEMPT] ~= '' then at, which = tonumber(head[SINCE]) + tonumber(limits[L_ATTEMPT]), 'attempt' end
+  if limits[L_TOTAL] ~= '' then
+    local total = tonumber(head[BEGAN]) + tonumber(limits[L_TOTAL])
+    if not at or total < at then at, which = total, 'total' end
+  end
+  return at, which
+end
+
+-- The deadline of a running handler that gave a sign of life just now.
+local function watch_handler(key, head)
+  if head[LIMITS] == '' then return end
+  local at, which = handler_deadline(head)
+  local beat = limits_of(head)[L_BEAT]
+  if beat ~= '' and (not at or now() + tonumber(beat) < at) then at, which = now() + tonumber(beat), 'heartbeat' end
+  if at then watch(key, head, which, at) end
+end
+
+-- How long a frame that is placed may wait for a worker. The clock stands still while it is held or the run is paused.
+local function queue_time(head, purpose)
+  if purpose ~= 'step' or head[LIMITS] == '' then return '' end
+  if head[PLACE] == 'ready' and head[LEFT] ~= '' then
+    return ms(math.max(0, tonumber(head[LEFT]) - (now() - tonumber(head[SINCE]))))
+  end
+  if head[PLACE] == 'held' or head[PLACE] == 'paused' then return head[LEFT] end
+  return limits_of(head)[L_QUEUE]
 end
 
 -- The hold that the frame's own purpose is under: admission is also stopped by a hold of the activation it would fill.
@@ -146,6 +199,7 @@ local function held_act(head) return head[PURPOSE] == 'admit' and head[ACT] or n
 
 -- Makes a frame due. It gets a new revision and loses its token, so whatever was said about it before is stale.
 local function place(key, head, purpose)
+  head[LEFT] = queue_time(head, purpose)
   leave(key, head)
   head[PURPOSE], head[TOKEN], head[OWNER], head[REV] = purpose, '', '', revision()
   head[SINCE], head[LOOKS] = ms(now()), '0'
@@ -159,6 +213,7 @@ local function place(key, head, purpose)
     head[PLACE] = 'ready'
     call('ZADD', base .. READY, ms(now() + LOOK_MS), key)
     attend(now() + LOOK_MS)
+    if head[LEFT] ~= '' then watch(key, head, 'queue', now() + tonumber(head[LEFT])) end
     if not failing() then
       local n = #out
       out[n + 1], out[n + 2], out[n + 3] = key, head[REV], head[NODE]
@@ -175,15 +230,23 @@ local function wait_for(key, head, purpose, due)
   end
   leave(key, head)
   head[PLACE], head[PURPOSE], head[TOKEN], head[OWNER], head[REV] = 'waits', purpose, '', '', revision()
-  head[SINCE], head[LOOKS] = ms(now()), '0'
+  head[SINCE], head[LOOKS], head[LEFT] = ms(now()), '0', ''
   call('ZADD', base .. WAITS, ms(due), key)
   attend(due)
   save(key, head)
 end
 
 -- A new visit of a step begins: it has no number and no history yet.
-local function fresh(head)
+local function fresh(head, limits)
   head[STEP], head[ATTEMPT], head[LOSSES], head[FAILURES] = '', '0', '0', '0'
+  head[LIMITS], head[BEGAN], head[LEFT] = limits, '', ''
+end
+
+-- A frame that is in no place yet.
+local function new_head(node, parent, scope, chain, kind, limits)
+  return {
+    'blocked', '', '', '', '', '', '0', '0', '0', node, parent, scope, chain, kind, '', ms(now()), '0', limits, '', '', '',
+  }
 end
 
 local function due_for(head, purpose)
@@ -214,7 +277,7 @@ local function admit(key)
   end
   local stop = math.min(last, next_index + PAGE)
   while next_index < stop do
-    local item = {'blocked', '', '', '', '', '', '0', '0', '0', act[A_NODE], act[A_CTL], act[A_SCOPE], act[A_CHAIN], 'c', '', '', '0'}
+    local item = new_head(act[A_NODE], act[A_CTL], act[A_SCOPE], act[A_CHAIN], 'c', act[A_LIMITS])
     place(key .. ':' .. next_index, item, act[A_PURPOSE])
     next_index = next_index + 1
   end
@@ -323,6 +386,7 @@ local function check_types()
   call('ZINTER', 6, base .. WAITS, base .. FAILED, base .. PAUSED, base .. HELD, base .. LEASES, base .. READY)
   call('HLEN', base .. HOLDS)
   call('HLEN', base .. OPEN)
+  call('ZCARD', base .. DUE)
 end
 
 -- The same for the records of an activation.
@@ -415,13 +479,26 @@ local function grant(key, head, token, owner, lease_ms)
       end
     end
     if denied == '0' then head[ATTEMPT] = tostring(tonumber(head[ATTEMPT]) + 1) end
+    if head[BEGAN] == '' then head[BEGAN] = ms(now()) end
   end
   leave(key, head)
   head[PLACE], head[TOKEN], head[OWNER], head[REV], head[SINCE] = 'leased', token, owner, revision(), ms(now())
   call('ZADD', base .. LEASES, ms(now() + lease_ms), key)
   attend(now() + lease_ms)
+  if head[PURPOSE] == 'step' and denied == '0' then watch_handler(key, head) end
   save(key, head)
   return denied
+end
+
+-- What a claimer is told: the words of its claim and the slice. from: position of what the slice reads.
+local function granted(word, key, head, denied, from)
+  local deadline = head[PURPOSE] == 'step' and denied == '0' and handler_deadline(head)
+  local beat = call('HGET', base .. BEATS, key)
+  local step, said = string.match(beat or '', '^(%d*)|(.*)$')
+  return answer({
+    word, head[PURPOSE], head[STEP], head[ATTEMPT], head[LOSSES], head[FAILURES], denied, head[REV],
+    deadline and ms(deadline) or '', step == head[STEP] and said or '', slice(key, from),
+  })
 end
 
 local function holds_token(head, token)
@@ -448,6 +525,7 @@ local function check_operations(from, count, steps)
   end
   check_types()
   call('HLEN', base .. BODIES)
+  call('HLEN', base .. BEATS)
   call('HLEN', base .. ACTIVATIONS)
   call('HLEN', base .. CLOSED)
   call('HLEN', base .. SCOPES)
@@ -466,7 +544,7 @@ local function check_operations(from, count, steps)
       local near = head and string.match(head[CHAIN], '([^,.]+)%.[qc]$')
       if near then check_activation(near) end
     end
-    if name == 'open' and ARGV[at + 12] == '1' and call('HLEN', base .. ITEMS .. ARGV[at]) ~= tonumber(ARGV[at + 1]) then
+    if name == 'open' and ARGV[at + 13] == '1' and call('HLEN', base .. ITEMS .. ARGV[at]) ~= tonumber(ARGV[at + 1]) then
       return {'unstaged', ARGV[at]}
     elseif name == 'staged' and call('STRLEN', base .. STAGED .. ARGV[at]) ~= tonumber(ARGV[at + 1]) then
       return {'unstaged', ARGV[at]}
@@ -499,6 +577,7 @@ local function drop_frame(key)
   leave(key, head)
   call('HDEL', base .. FRAMES, key)
   call('HDEL', base .. BODIES, key)
+  call('HDEL', base .. BEATS, key)
   heads[key] = false
 end
 
@@ -568,13 +647,14 @@ local function apply_operations(from, count, steps)
       if head then
         head[NODE] = a[at + 1]
       else
-        head = {'blocked', '', revision(), '', '', '', '0', '0', '0', a[at + 1], a[at + 2], a[at + 3], a[at + 4], a[at + 5], '', ms(now()), '0'}
+        head = new_head(a[at + 1], a[at + 2], a[at + 3], a[at + 4], a[at + 5], '')
+        head[REV] = revision()
       end
       save(a[at], head)
       call('HSET', base .. BODIES, a[at], a[at + 6])
-    elseif name == 'place' then      -- key, purpose
+    elseif name == 'place' then      -- key, purpose, limits
       local head = head_of(a[at])
-      fresh(head)
+      fresh(head, a[at + 2])
       place(a[at], head, a[at + 1])
     elseif name == 'block' then      -- key
       local head = head_of(a[at])
@@ -608,15 +688,15 @@ local function apply_operations(from, count, steps)
       call('SREM', base .. NAMES, STATE .. a[at])
     elseif name == 'staged' then     -- name, length: a staged value that a field of this transition names
       call('SADD', base .. NAMES, STAGED .. a[at])
-    elseif name == 'open' then       -- key, n, max_active, max_outstanding, policy, controller, chain, node, scope, purpose, step, template, staged, items
+    elseif name == 'open' then       -- key, n, max_active, max_outstanding, policy, controller, chain, node, scope, purpose, limits, step, template, staged, items
       local key, rev = a[at], revision()
       local controller = head_of(a[at + 5])
       controller[ACT] = key
       save(a[at + 5], controller)
-      acts[key] = {a[at + 1], '0', a[at + 2], a[at + 3], a[at + 4], a[at + 5], a[at + 6], a[at + 7], a[at + 8], a[at + 9], number_of(a[at + 10], before), rev}
-      call('HSET', base .. ACTIVATIONS, key, table.concat(acts[key], '|'), key .. ':t', a[at + 11])
+      acts[key] = {a[at + 1], '0', a[at + 2], a[at + 3], a[at + 4], a[at + 5], a[at + 6], a[at + 7], a[at + 8], a[at + 9], a[at + 10], number_of(a[at + 11], before), rev}
+      call('HSET', base .. ACTIVATIONS, key, table.concat(acts[key], '|'), key .. ':t', a[at + 12])
       call('SADD', base .. NAMES, key)
-      for i = 13, size - 1 do call('HSET', base .. ITEMS .. key, tostring(i - 13), a[at + i]) end
+      for i = 14, size - 1 do call('HSET', base .. ITEMS .. key, tostring(i - 14), a[at + i]) end
       admit(key)
     elseif name == 'arrive' then     -- activation, index, frame key, status, error record
       local key, index, frame = a[at], a[at + 1], a[at + 2]
@@ -643,14 +723,19 @@ local function apply_operations(from, count, steps)
       open_interrupt(a[at], number_of(a[at + 1], before), a[at + 2])
     elseif name == 'wait' then       -- frame key, step, when: ms since the epoch, or '+' and ms from now
       local head = head_of(a[at])
-      fresh(head)
+      fresh(head, '')
       head[STEP] = number_of(a[at + 1], before)
       local after = string.match(a[at + 2], '^%+(%d+)$')
       wait_for(a[at], head, 'elapsed', after and now() + tonumber(after) or tonumber(a[at + 2]))
     elseif name == 'retry' then      -- frame key, ms from now: the same visit, one failure more
       local head = head_of(a[at])
       head[FAILURES] = tostring(tonumber(head[FAILURES]) + 1)
-      wait_for(a[at], head, 'step', now() + tonumber(a[at + 1]))
+      local due, total = now() + tonumber(a[at + 1]), head[LIMITS] ~= '' and limits_of(head)[L_TOTAL] or ''
+      if total ~= '' and tonumber(head[BEGAN]) + tonumber(total) <= due then
+        place(a[at], head, 'total_timeout')   -- the next attempt would come too late
+      else
+        wait_for(a[at], head, 'step', due)
+      end
     elseif name == 'complete' then   -- outcome, output
       if not failing() then
         call('HSET', base .. HEADER, 'outcome', a[at], 'output', a[at + 1])
