@@ -47,7 +47,7 @@ def main() -> int:
         finally:
             server.stop()
     shapes = ", ".join(f"{name} {count}" for name, count in sorted(ends.items()))
-    faults = ", ".join(f"{name} {count}" for name, count in seen.most_common(8))
+    faults = ", ".join(f"{name} {count}" for name, count in seen.most_common(12))
     print(f"props: {options.count} workflows from seed {options.seed}, 0 disagreements ({shapes}; {faults})")
     return 0
 

@@ -87,6 +87,7 @@ class InterruptView(TypedDict):
     resumable: bool
     step_number: int
     opened_at: str
+    expires_at: str | None
 
 
 class RunErrorView(TypedDict):

@@ -117,6 +117,9 @@ class StepRunner:
             case Purpose.ELAPSED:
                 number = claim.step or 0
                 return lambda view, walk: kernel.elapse(program, view, frame_id, number=number, walk=walk)
+            case Purpose.EXPIRED:
+                number = claim.step or 0
+                return lambda view, walk: kernel.expire(program, view, frame_id, number=number, walk=walk)
             case Purpose.ATTEMPT_TIMEOUT | Purpose.HEARTBEAT_TIMEOUT:
                 return _failed_once(program, claim, timed_out(claim))
             case Purpose.TOTAL_TIMEOUT | Purpose.QUEUE_TIMEOUT:

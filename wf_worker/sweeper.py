@@ -112,11 +112,14 @@ class Sweeper:
             self._publish(ready)
             if not fired:
                 break
-        for frame, score in due.overdue:
-            word, ready = self.store.fence(due.incarnation, frame, score)
-            if word == "fenced":
+        for what, score in due.overdue:
+            if what.startswith("i"):  # an interrupt; frame keys are hexadecimal
+                word, ready = self.store.expire(due.incarnation, int(what[1:]), score)
+            else:
+                word, ready = self.store.fence(due.incarnation, what, score)
+            if word in ("expired", "fenced"):
                 report.timed_out += 1
-                log.warning("a deadline has passed run=%s frame=%s", due.incarnation, frame)
+                log.warning("a deadline has passed run=%s: %s %s", due.incarnation, what, word)
             self._publish(ready)
         if time.monotonic() >= self._blind_until:
             for frame, token in due.expired:

@@ -85,6 +85,25 @@ def line(**first: Any) -> Workflow:
     )
 
 
+def asking(**ask: Any) -> Workflow:
+    """A question, then ``answered``, or ``unanswered`` where ``ask`` declares the outcome ``expired``."""
+    expires = "expired" in ask.get("outcomes", ())
+    return _document(
+        "asking",
+        "ask",
+        [
+            {**_ASK, **ask},
+            _node("answered", "state.last"),
+            *([_node("unanswered", "state.last")] if expires else []),
+        ],
+        [
+            ("ask", "submitted", "answered"),
+            *([("ask", "expired", "unanswered")] if expires else []),
+            *((step, word, "__end__") for step in ("answered", "unanswered")[: 1 + expires] for word in ("ok", "ask")),
+        ],
+    )
+
+
 def each(
     *,
     active: int = 2,
@@ -92,6 +111,7 @@ def each(
     interrupt: str = "quiesce",
     follow_up: bool = False,
     work: dict[str, Any] | None = None,
+    ask: dict[str, Any] | None = None,
     **more: Any,
 ) -> Workflow:
     """``each`` item is worked on, and asked about where ``work`` says so; then ``after``.
@@ -105,7 +125,7 @@ def each(
             _each("each", "input.items", active=active, outstanding=outstanding, interrupt=interrupt, **more),
             {**_node("work", reads="context.foreach.each.item"), **(work or {})},
             _node("after", "state.last"),
-            _ASK,
+            {**_ASK, **(ask or {})},
             *([_node("follow_up")] if follow_up else []),
         ],
         [

@@ -397,3 +397,19 @@ async def test_a_batch_that_began_settles_before_the_run_waits() -> None:
     assert [e.node_id for e in run.trace if e.outcome == "ok"] == ["work", "work"]
     assert "values" not in run.state
     assert len(items_of(run)) == 2
+
+
+def test_in_memory_an_interrupt_does_not_expire_and_nobody_answers_with_that_outcome() -> None:
+    made = workflow(
+        ["ask.submitted -> END", "ask.expired -> END"],
+        [{"id": "ask", "type": "interrupt", "kind": "k", "outcomes": ["submitted", "expired"], "expires_seconds": 1}],
+    )
+
+    run = execute_workflow(made, {}, {})
+
+    assert run.status is RunStatus.INTERRUPTED and run.interrupt is not None
+    assert run.interrupt.outcomes == ["submitted"]
+    with pytest.raises(WorkflowExecutionError) as refused:
+        resume_workflow(made, run, {}, resume_payload={}, resume_outcome="expired")
+    assert refused.value.code == "resume_outcome_undeclared"
+    assert resume_workflow(made, run, {}, resume_payload={}).status is RunStatus.COMPLETED

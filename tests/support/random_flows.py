@@ -137,6 +137,10 @@ class FlowMaker:
         if self.rng.random() < 0.2:
             bindings.append({"target": "flaky", "value": self.rng.randrange(1, 3)})
             policy = {"retry": {"max_attempts": self.rng.choice([3, 4]), "initial_seconds": 0.01}}
+        elif self.rng.random() < 0.2:
+            # Whatever is out of time is tried again, and never so often that the run fails for it.
+            again = {"max_attempts": 1_000, "initial_seconds": 0.01, "non_retryable": ["ValueError"]}
+            policy = {"retry": again, self.rng.choice(["timeout_seconds", "heartbeat_seconds"]): 20}
         self.nodes.append(
             {
                 "id": step,

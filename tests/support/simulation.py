@@ -176,3 +176,4 @@ class Simulation:
         self.seen["recovered"] += report.recovered
         self.seen["republished"] += report.republished
         self.seen["fired"] += report.fired
+        self.seen["timed out"] += report.timed_out

@@ -46,6 +46,7 @@ STATUS: Final[Mapping[str, int]] = {
     "interrupt_ambiguous": 409,
     "interrupt_not_open": 409,
     "interrupt_answered": 409,
+    "interrupt_expired": 409,
     "interrupt_revision_stale": 409,
     "interrupt_not_resumable": 409,
     # too much, or not what is spoken here

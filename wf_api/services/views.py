@@ -93,6 +93,7 @@ def interrupt_view(opened: OpenInterrupt) -> InterruptView:
         "resumable": request.resumable,
         "step_number": opened.number,
         "opened_at": time_text(opened.opened_ms),
+        "expires_at": None if opened.expires_ms is None else time_text(opened.expires_ms),
     }
 
 

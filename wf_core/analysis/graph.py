@@ -30,6 +30,7 @@ LOOP_OUTCOME: Final = "loop"
 DONE_OUTCOME: Final = "done"
 COMPLETED_WITH_ERRORS_OUTCOME: Final = "completed_with_errors"
 ELAPSED_OUTCOME: Final = "elapsed"
+EXPIRED_OUTCOME: Final = "expired"
 
 AnyStep: TypeAlias = (
     NodeUse | SubgraphNode | ConditionNode | ForeachNode | InterruptNode | WaitNode | EndNode | JoinNode

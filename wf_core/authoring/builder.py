@@ -277,11 +277,13 @@ class WorkflowBuilder:
         outcomes: Sequence[str] = ("submitted",),
         request_schema: SchemaLike | None = None,
         resume_schema: SchemaLike | None = None,
+        expires_seconds: int | None = None,
     ) -> InterruptNode:
         """A step that waits for an answer from outside.
 
         ``request`` binds what is asked, ``resume`` writes the answer to the state. The schemas describe objects; a
-        given one is the contract of the question or of the answer.
+        given one is the contract of the question or of the answer. Past ``expires_seconds`` no answer is taken: the
+        step goes on with ``expired`` where that is one of its outcomes, else it fails.
         """
         schemas = {"request_schema": request_schema, "resume_schema": resume_schema}
         documents: dict[str, Any] = {
@@ -294,6 +296,7 @@ class WorkflowBuilder:
                 request=step_inputs(request),
                 resume=step_outputs(resume),
                 outcomes=checked_outcomes(outcomes, f"interrupt {kind!r}"),
+                expires_seconds=expires_seconds,
                 **documents,
             )
         )

@@ -3,7 +3,7 @@
     start                       a new run
     prepare -> complete / fail / fail_or_retry   a handler step
     walk, open_foreach, finish_foreach   a control step that a worker was asked for
-    resume                      the answer to an interrupt
+    resume, expire              the answer to an interrupt, or none in time
     elapse                      the time that a frame waited for
     deny                        the budget admits no more steps
 
@@ -215,6 +215,18 @@ def resume(
     except Exception as error:  # as in _event
         current = take_failure(draft, frame, error)
     return _walk(draft, current, walk)
+
+
+def expire(program: Program, view: RunSlice, frame_id: str, *, number: int, walk: Walk) -> Transition:
+    """Nobody answered the interrupt at which the frame stands in time. ``number`` is the step number of its opening."""
+
+    def finish(draft: Draft, frame: ExecutionFrame) -> str | None:
+        step = stands_at(draft, frame)
+        if not isinstance(step, InterruptNode):
+            raise damaged(f"frame {frame.id!r} asked something but stands at {frame.node_id!r}", frame_id=frame.id)
+        return interrupts.expire(draft, frame, step, number)
+
+    return _event(program, view, frame_id, walk, finish)
 
 
 # ---- the budget

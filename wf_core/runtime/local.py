@@ -94,7 +94,7 @@ def apply(
                 _arrive(run, operation)
             case CloseActivation():
                 pass  # the controller's table entry was closed with its frame
-            case OpenInterrupt(frame_id, request, step):
+            case OpenInterrupt(frame_id, request, step, _):
                 request.step_number = number(step)
                 run.frames[frame_id].status = FrameStatus.INTERRUPTED
                 run.status, run.interrupt = RunStatus.INTERRUPTED, request

@@ -46,6 +46,8 @@ class Purpose(StrEnum):
     """Nobody took it up in time."""
     HEARTBEAT_TIMEOUT = "heartbeat_timeout"
     """Its handler gave no sign of life for too long."""
+    EXPIRED = "expired"
+    """Nobody answered its interrupt in time."""
     LOST = "lost"
     """Its workers died more often than its limit allows; the kernel decides what that failure means."""
 
@@ -57,6 +59,18 @@ class Offset(NamedTuple):
 
 
 StepNumber = int | Offset
+
+
+class After(NamedTuple):
+    """So many milliseconds from now, by the clock of whoever applies the transition."""
+
+    ms: int
+
+
+class At(NamedTuple):
+    """At this time, milliseconds since the epoch."""
+
+    ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,18 +233,7 @@ class OpenInterrupt:
     frame_id: str
     request: InterruptRequest
     step: StepNumber
-
-
-class After(NamedTuple):
-    """So many milliseconds from now, by the clock of whoever applies the transition."""
-
-    ms: int
-
-
-class At(NamedTuple):
-    """At this time, milliseconds since the epoch."""
-
-    ms: int
+    expires: After | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,9 +37,18 @@ class Answers(Claims):
 
     def _open_interrupt(self, number: int, head: bytes, record: bytes) -> OpenInterrupt:
         words = head.decode().split("|")
-        if len(words) != 6:
+        if len(words) != 7:
             raise RunDamaged(f"interrupt {number} has a malformed head", path=f"open[{number}]")
-        return OpenInterrupt(encoding.decode_interrupt(record, number), words[1], int(words[5]))
+        return OpenInterrupt(
+            encoding.decode_interrupt(record, number), words[1], int(words[5]), int(words[6]) if words[6] else None
+        )
+
+    def expire(self, incarnation: str, number: int, expiry: str) -> tuple[str, tuple[Ready, ...]]:
+        """Nobody answered in time: ``expired`` or ``refused``, and the messages to send."""
+        reply = self._call("expire", incarnation, self._new_id(), number, expiry)
+        if reply.word == "damaged":
+            raise RunDamaged(f"record {reply.text(1)} is missing or wrong", path=reply.text(1))
+        return reply.word, reply.ready
 
     def resume(
         self,
@@ -172,6 +181,8 @@ class Answers(Claims):
                 hint="use a new key for a new answer",
                 details={"answered_at_ms": int(at)},
             )
+        if first_digest == "expired":
+            raise _expired(details={"expired_at_ms": int(at)})
         raise RequestRefused(
             "the interrupt was answered already",
             code="interrupt_answered",
@@ -213,7 +224,18 @@ def _unstaged_value(encoded: Encoded, arg: Arg) -> Arg:
     return arg
 
 
+def _expired(details: dict[str, Json] | None = None) -> RequestRefused:
+    return RequestRefused(
+        "the interrupt has expired",
+        code="interrupt_expired",
+        hint="look at the run: it went on without an answer",
+        details=details or {},
+    )
+
+
 def _not_open(word: str, number: int) -> RequestRefused:
+    if word == "expired":
+        return _expired()
     if word == "gone":
         return RequestRefused("there is no such run", code="run_not_found")
     if word == "over":

@@ -60,6 +60,7 @@ class _OpenInterrupt:
     revision: str
     hold: str
     near_activation: str
+    expiry: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +133,15 @@ class _Audit:
     def _deadlines(self) -> Iterator[str]:
         heads = self.run.heads
         for key in self.run.due:
-            if key not in heads or not heads[key].until:
+            if key.startswith("i"):
+                opened = self.run.open.get(int(key[1:]))
+                if opened is None or not opened.expiry:
+                    yield f"interrupt {key[1:]} has a deadline and does not know of one"
+            elif key not in heads or not heads[key].until:
                 yield f"frame {key} has a deadline that its head does not know"
+        for number, opened in self.run.open.items():
+            if opened.expiry and f"i{number}" not in self.run.due:
+                yield f"interrupt {number} expires and nobody is told"
         for key, head in heads.items():
             if head.until and key not in self.run.due:
                 yield f"frame {key} says it has a deadline ({head.until}) and has none"
@@ -310,8 +318,8 @@ def _activation(text: bytes, results: int, waiting: int) -> _Activation:
 
 
 def _open(text: bytes) -> _OpenInterrupt:
-    frame, revision, hold, near, _, _ = text.decode().split("|")
-    return _OpenInterrupt(frame, revision, hold, near)
+    frame, revision, hold, near, _, _, expiry = text.decode().split("|")
+    return _OpenInterrupt(frame, revision, hold, near, expiry)
 
 
 def _pairs(flat: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:

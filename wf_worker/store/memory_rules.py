@@ -538,7 +538,19 @@ class Call:
             self.run.staged.pop(large, None)
             self.run.names.discard(f"x:{large}")
 
-    def open_interrupt(self, key: str, number: str, record: bytes) -> None:
+    def close_interrupt(self, number: str, opened: OpenRecord) -> None:
+        """Takes an interrupt out of everything that knows it."""
+        run = self.run
+        del run.open[number]
+        self.shard.inbox.pop(f"{self.incarnation}#{number}", None)
+        run.waiting.get(opened.near_act, set()).discard(opened.near_index)
+        run.due.pop(f"i{number}", None)
+
+    def out_of_time(self, opened: OpenRecord) -> bool:
+        """Whether an interrupt takes no answer any more."""
+        return opened.expiry != "" and int(opened.expiry) <= self.now
+
+    def open_interrupt(self, key: str, number: str, record: bytes, after: str) -> None:
         """The frame waits for an answer, and holds what its policies say."""
         run, head = self.run, self.run.frames[key]
         self.leave(key, head)
@@ -562,7 +574,12 @@ class Call:
                 near_act, _, near_index = at.rpartition(":")
                 break
             at = ancestor.parent
-        run.open[number] = OpenRecord(key, head.rev, hold, near_act, near_index, self.now, record)
+        expiry = ""
+        if after:
+            expiry = str(self.now + int(after))
+            run.due[f"i{number}"] = int(expiry)
+            self.attend(int(expiry))
+        run.open[number] = OpenRecord(key, head.rev, hold, near_act, near_index, self.now, expiry, record)
         self.shard.inbox[f"{self.incarnation}#{number}"] = self.now
         if hold:
             run.holds[hold] = number
@@ -628,7 +645,7 @@ class Call:
                 if controller is not None:
                     controller.act = ""
             case "interrupt":
-                self.open_interrupt(key, _number_of(args[1], before), args[2])
+                self.open_interrupt(key, _number_of(args[1], before), args[2], args[3].decode())
             case "wait":
                 head = run.frames[key]
                 self.fresh(head, "")

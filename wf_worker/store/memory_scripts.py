@@ -310,6 +310,8 @@ def interrupt(call: Call, args: Arguments) -> Answer:
         return call.answer("over" if call.ended() else "closed", call.flag("status"))
     if call.ended() or call.failing():
         return call.answer("over", call.flag("status"))
+    if call.out_of_time(opened):
+        return call.answer("expired")
     if opened.frame not in call.run.frames:
         return call.answer("damaged", f"f {opened.frame}")
     return call.answer(
@@ -335,21 +337,43 @@ def resume(call: Call, args: Arguments) -> Answer:
         return call.answer("closed", call.flag("status"))
     if opened.rev != revision:
         return call.answer("stale", opened.rev)
+    if call.out_of_time(opened):
+        return call.answer("expired")
     head = call.run.frames.get(opened.frame)
     if head is None or head.place != "open":
         return call.answer("damaged", f"f {opened.frame}")
     refusal = call.check_operations(operations, steps)
     if refusal is not None:
         return call.answer(*refusal)
-    del call.run.open[number]
+    call.close_interrupt(number, opened)
     call.run.closed[number] = f"{call.call_id}|{idempotency_key}|{digest}|{call.now}".encode()
-    call.shard.inbox.pop(f"{call.incarnation}#{number}", None)
-    call.run.waiting.get(opened.near_act, set()).discard(opened.near_index)
     head.place, head.rev = "blocked", call.revision()
     call.lift(head.chain)
     call.apply_operations(operations, steps)
     call.settle()
     return call.answer("resumed", call.now)
+
+
+def expire(call: Call, args: Arguments) -> Answer:
+    """Nobody answered an interrupt in time: it takes no answer any more, and the next claimer asks the kernel."""
+    if call.gone():
+        return call.answer("gone")
+    number, expiry = args.text(), args.text()
+    opened = call.run.open.get(number)
+    if call.ended() or call.failing() or opened is None or opened.expiry != expiry or not call.out_of_time(opened):
+        return call.answer("refused")
+    head = call.run.frames.get(opened.frame)
+    if head is None or head.place != "open":
+        return call.answer("damaged", f"f {opened.frame}")
+    call.close_interrupt(number, opened)
+    call.run.closed[number] = f"{call.call_id}||expired|{call.now}".encode()
+    head.place, head.rev = "blocked", call.revision()
+    call.lift(head.chain)
+    call.fresh(head, "")
+    head.step = number
+    call.place(opened.frame, head, "expired")
+    call.settle()
+    return call.answer("expired")
 
 
 def cancel(call: Call, args: Arguments) -> Answer:
@@ -526,6 +550,7 @@ SCRIPTS: Final[Mapping[str, Callable[[Call, Arguments], Answer]]] = {
     "commit": commit,
     "create": create,
     "due": due,
+    "expire": expire,
     "fail_run": fail_run,
     "fence": fence,
     "fire": fire,

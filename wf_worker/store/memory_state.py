@@ -87,11 +87,13 @@ class OpenRecord:
     near_act: str
     near_index: str
     opened: int
+    expiry: str
     record: bytes
 
     def text(self) -> bytes:
         """The head as it is stored."""
-        return f"{self.frame}|{self.rev}|{self.hold}|{self.near_act}|{self.near_index}|{self.opened}".encode()
+        words = (self.frame, self.rev, self.hold, self.near_act, self.near_index, str(self.opened), self.expiry)
+        return "|".join(words).encode()
 
 
 @dataclass(slots=True)

@@ -241,6 +241,8 @@ class OpenInterrupt:
     request: InterruptRequest
     revision: str
     opened_ms: int
+    expires_ms: int | None = None
+    """From when on it takes no answer, ms since the epoch."""
 
     @property
     def number(self) -> int:

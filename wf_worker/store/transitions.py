@@ -131,8 +131,9 @@ class TransitionEncoder:
                 )
             case CloseActivation(activation_id, frame_id, _):
                 self._add("close", short(activation_id), self._key(frame_id))
-            case OpenInterrupt(frame_id, request, step):
-                self._add("interrupt", self._key(frame_id), _number(step), encoding.encode_interrupt(request))
+            case OpenInterrupt(frame_id, request, step, expires):
+                after = "" if expires is None else expires.ms
+                self._add("interrupt", self._key(frame_id), _number(step), encoding.encode_interrupt(request), after)
             case Wait(frame_id, due, step):
                 moment = f"+{due.ms}" if isinstance(due, After) else due.ms
                 self._add("wait", self._key(frame_id), _number(step), moment)

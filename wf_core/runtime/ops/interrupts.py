@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from wf_core.analysis.graph import EXPIRED_OUTCOME
 from wf_core.errors import WorkflowExecutionError
 from wf_core.expressions import copy_json, resolve_bindings
 from wf_core.models.steps import InterruptNode
 from wf_core.plan import Plan
 from wf_core.run_state import SUBGRAPH_FRAME, ExecutionFrame, InterruptRequest, InterruptRoute, Json
 from wf_core.runtime.draft import Draft, trace_entry
-from wf_core.runtime.flow import Destination, destination
+from wf_core.runtime.flow import Destination, destination, move
 from wf_core.runtime.patches import build_patch
-from wf_core.runtime.transition import OpenInterrupt, StepNumber
+from wf_core.runtime.transition import After, OpenInterrupt, StepNumber
 from wf_core.schema_checks import SchemaCheck
 
 
@@ -30,13 +31,14 @@ def open_interrupt(draft: Draft, frame: ExecutionFrame, step: InterruptNode) -> 
         kind=step.kind,
         payload=copy_json(payload),
         route=route,
-        outcomes=list(step.outcomes),
+        outcomes=[outcome for outcome in step.outcomes if step.expires_seconds is None or outcome != EXPIRED_OUTCOME],
         request_schema=copy_json(step.request_schema),
         resume_schema=copy_json(step.resume_schema),
         typed=step.has_explicit_contract,
     )
     draft.put(frame)
-    draft.add(OpenInterrupt(frame.id, request, number))
+    expires = None if step.expires_seconds is None else After(1000 * step.expires_seconds)
+    draft.add(OpenInterrupt(frame.id, request, number, expires))
     draft.trace(
         number,
         trace_entry(
@@ -143,3 +145,18 @@ def take_answer(
         ),
     )
     return to
+
+
+def expire(draft: Draft, frame: ExecutionFrame, step: InterruptNode, number: StepNumber) -> str | None:
+    """Nobody answered in time. The step goes on with ``expired`` where it declares that, else it has failed."""
+    if EXPIRED_OUTCOME not in step.outcomes:
+        raise WorkflowExecutionError(
+            f"interrupt {step.id!r} was not answered within expires_seconds={step.expires_seconds}",
+            code="interrupt_expired",
+            path=f"nodes[{step.id}]",
+            hint=f"declare the outcome {EXPIRED_OUTCOME!r} and say where it leads, or allow more time",
+        )
+    to = destination(draft, draft.plan(frame), frame, EXPIRED_OUTCOME)
+    entry = trace_entry(frame, "interrupt", resolved_input={}, outcome=EXPIRED_OUTCOME, next_node_id=to.node_id)
+    draft.trace(number, entry)
+    return move(draft, frame, to, EXPIRED_OUTCOME)

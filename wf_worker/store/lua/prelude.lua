@@ -597,7 +597,19 @@ local function number_of(text, steps_before)
   return text
 end
 
-local function open_interrupt(key, number, record)
+-- Takes an interrupt out of everything that knows it. It has no deadline any more, and its item counts as active again.
+local function close_interrupt(number, o)
+  call('HDEL', base .. OPEN, number, 'b' .. number)
+  call('ZREM', shard .. INBOX, run .. '#' .. number)
+  if o[4] ~= '' then call('SREM', base .. WAITING .. o[4], o[5]) end
+  if o[7] ~= '' then call('ZREM', base .. DUE, 'i' .. number) end
+end
+
+-- By the server's clock an interrupt that is out of time takes no answer, also before anybody has closed it.
+local function out_of_time(o) return o[7] ~= '' and tonumber(o[7]) <= now() end
+
+-- after: ms in which it takes answers, or ''
+local function open_interrupt(key, number, record, after)
   local head = head_of(key)
   leave(key, head)
   head[PLACE], head[PURPOSE], head[TOKEN], head[OWNER], head[REV], head[SINCE] = 'open', '', '', '', revision(), ms(now())
@@ -625,7 +637,13 @@ local function open_interrupt(key, number, record)
     end
     at = h[PARENT]
   end
-  call('HSET', base .. OPEN, number, table.concat({key, head[REV], hold, near_act, near_index, ms(now())}, '|'), 'b' .. number, record)
+  local expiry = ''
+  if after ~= '' then
+    expiry = ms(now() + tonumber(after))
+    call('ZADD', base .. DUE, expiry, 'i' .. number)
+    attend(tonumber(expiry))
+  end
+  call('HSET', base .. OPEN, number, table.concat({key, head[REV], hold, near_act, near_index, ms(now()), expiry}, '|'), 'b' .. number, record)
   call('ZADD', shard .. INBOX, ms(now()), run .. '#' .. number)
   if hold ~= '' then call('HSET', base .. HOLDS, hold, number) end
   if near_act ~= '' then
@@ -719,8 +737,8 @@ local function apply_operations(from, count, steps)
         head[ACT] = ''
         save(a[at + 1], head)
       end
-    elseif name == 'interrupt' then  -- frame key, step, record
-      open_interrupt(a[at], number_of(a[at + 1], before), a[at + 2])
+    elseif name == 'interrupt' then  -- frame key, step, record, ms in which it takes answers or ''
+      open_interrupt(a[at], number_of(a[at + 1], before), a[at + 2], a[at + 3])
     elseif name == 'wait' then       -- frame key, step, when: ms since the epoch, or '+' and ms from now
       local head = head_of(a[at])
       fresh(head, '')

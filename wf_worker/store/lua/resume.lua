@@ -1,7 +1,7 @@
 -- resume: one answer to one open interrupt. Of any number of answers exactly one closes it.
 -- ARGV 5 step number, 6 revision of the interrupt, 7 idempotency key or '', 8 digest of the answer, 9 steps it walked,
 --      10 number of operations, then each as name, argument count, arguments
--- answers resumed <time> | again <first answer> | answered <first answer> | gone | over | closed | stale <revision>
+-- answers resumed <time> | again <first answer> | answered <first answer> | gone | over | closed | stale <revision> | expired
 --       | budget <left> <max> | damaged <record>
 if gone() then return answer({'gone'}) end
 local number = ARGV[5]
@@ -16,15 +16,14 @@ local opened = call('HGET', base .. OPEN, number)
 if not opened then return answer({'closed', get('status')}) end
 local o = words(opened)
 if o[2] ~= ARGV[6] then return answer({'stale', o[2]}) end
+if out_of_time(o) then return answer({'expired'}) end
 local key, head = o[1], head_of(o[1])
 if not head or head[PLACE] ~= 'open' then return answer({'damaged', FRAMES .. ' ' .. key}) end
 local steps, count = tonumber(ARGV[9]), tonumber(ARGV[10])
 local refusal = check_operations(11, count, steps)
 if refusal then return answer(refusal) end
-call('HDEL', base .. OPEN, number, 'b' .. number)
+close_interrupt(number, o)
 call('HSET', base .. CLOSED, number, table.concat({call_id, ARGV[7], ARGV[8], ms(now())}, '|'))
-call('ZREM', shard .. INBOX, run .. '#' .. number)
-if o[4] ~= '' then call('SREM', base .. WAITING .. o[4], o[5]) end
 head[PLACE], head[REV] = 'blocked', revision()
 save(key, head)
 -- Lifted first: what the answer places is not under the hold that it takes away.
