@@ -234,6 +234,35 @@ def cancel(
             output.console().print(f"run {run_id} had ended before: {answer['status']}", markup=False)
 
 
+@app.command("pause")
+def pause(run_id: RunId, url: Url = URL_DEFAULT, timeout: Timeout = TIMEOUT_DEFAULT, as_json: AsJson = False) -> None:
+    """Begin nothing new in a run; running handlers commit."""
+    with output.calling(url, timeout, as_json=as_json) as client:
+        output.print_run(client.pause(run_id), as_json=as_json)
+
+
+@app.command("unpause")
+def unpause(run_id: RunId, url: Url = URL_DEFAULT, timeout: Timeout = TIMEOUT_DEFAULT, as_json: AsJson = False) -> None:
+    """Go on with a paused run."""
+    with output.calling(url, timeout, as_json=as_json) as client:
+        output.print_run(client.unpause(run_id), as_json=as_json)
+
+
+@app.command("retry")
+def retry(
+    run_id: RunId,
+    max_steps: Annotated[int | None, typer.Option("--max-steps", min=1, help="A new step budget.")] = None,
+    wait: Wait = 0,
+    url: Url = URL_DEFAULT,
+    timeout: Timeout = TIMEOUT_DEFAULT,
+    as_json: AsJson = False,
+) -> None:
+    """Go on with a failed run: its failed steps are tried anew, what has finished stays."""
+    with output.calling(url, timeout, as_json=as_json) as client:
+        started = time.monotonic()
+        _waited(client, client.retry(run_id, max_steps=max_steps), wait, started, as_json=as_json)
+
+
 def _waited(client: WorkflowClient, run: RunView, seconds: float, started: float, *, as_json: bool) -> None:
     """Prints the run. A wait goes on here after the server's part of it, and decides the exit code."""
     if seconds and not reached(run, "settled"):

@@ -161,6 +161,18 @@ class AsyncWorkflowClient:
         """Ends a run at once."""
         return await self._send(calls.cancel(run_id, reason))
 
+    async def pause(self, run_id: str) -> RunView:
+        """Begins nothing new in the run; running handlers commit."""
+        return await self._send(calls.pause(run_id, True))
+
+    async def unpause(self, run_id: str) -> RunView:
+        """Goes on with a paused run."""
+        return await self._send(calls.pause(run_id, False))
+
+    async def retry(self, run_id: str, *, max_steps: int | None = None) -> RunView:
+        """Goes on with a failed run: its failed steps are tried anew, with a larger budget if one is given."""
+        return await self._send(calls.retry(run_id, max_steps))
+
     async def wait(self, run_id: str, until: Until = "settled", timeout: float | None = None) -> RunView:
         """Looks at the run until it is that far; :class:`~wf_api.client.errors.WaitTimeout` after ``timeout`` seconds.
 

@@ -166,6 +166,18 @@ def cancel(run_id: str, reason: str | None) -> Call:
     return Call("POST", _run(run_id, "cancel"), body=_present(reason=reason))
 
 
+def pause(run_id: str, on: bool) -> Call:
+    """Pauses a run, or lets it go on."""
+    return Call("POST", _run(run_id, "pause" if on else "unpause"))
+
+
+def retry(run_id: str, max_steps: int | None) -> Call:
+    """Lets a failed run go on."""
+    return Call(
+        "POST", _run(run_id, "retry"), body=_present(limits=None if max_steps is None else {"max_steps": max_steps})
+    )
+
+
 def result_of(response: httpx.Response) -> Any:
     """The answer; the error that the server sent is raised."""
     try:

@@ -160,6 +160,18 @@ class WorkflowClient:
         """Ends a run at once."""
         return self._send(calls.cancel(run_id, reason))
 
+    def pause(self, run_id: str) -> RunView:
+        """Begins nothing new in the run; running handlers commit."""
+        return self._send(calls.pause(run_id, True))
+
+    def unpause(self, run_id: str) -> RunView:
+        """Goes on with a paused run."""
+        return self._send(calls.pause(run_id, False))
+
+    def retry(self, run_id: str, *, max_steps: int | None = None) -> RunView:
+        """Goes on with a failed run: its failed steps are tried anew, with a larger budget if one is given."""
+        return self._send(calls.retry(run_id, max_steps))
+
     def wait(self, run_id: str, until: Until = "settled", timeout: float | None = None) -> RunView:
         """Looks at the run until it is that far; :class:`~wf_api.client.errors.WaitTimeout` after ``timeout`` seconds.
 

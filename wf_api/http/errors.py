@@ -47,6 +47,9 @@ STATUS: Final[Mapping[str, int]] = {
     "interrupt_not_open": 409,
     "interrupt_answered": 409,
     "interrupt_expired": 409,
+    "run_ended": 409,
+    "run_not_failed": 409,
+    "run_damaged": 409,
     "interrupt_revision_stale": 409,
     "interrupt_not_resumable": 409,
     # too much, or not what is spoken here

@@ -8,10 +8,17 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from wf_api.http.requests import CancelRun, PublishWorkflow, ResumeInterrupt, ResumeRun, StartRun
+from wf_api.http.requests import CancelRun, PublishWorkflow, ResumeInterrupt, ResumeRun, RetryRun, StartRun
 from wf_api.wire import ErrorView
 
-_BODIES: Final[tuple[type[BaseModel], ...]] = (PublishWorkflow, StartRun, ResumeInterrupt, ResumeRun, CancelRun)
+_BODIES: Final[tuple[type[BaseModel], ...]] = (
+    PublishWorkflow,
+    StartRun,
+    ResumeInterrupt,
+    ResumeRun,
+    CancelRun,
+    RetryRun,
+)
 _REF: Final = "#/components/schemas/{model}"
 
 

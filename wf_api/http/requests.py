@@ -128,6 +128,12 @@ class CancelRun(_Request):
     reason: Annotated[str, Field(min_length=1, max_length=1000)] | None = None
 
 
+class RetryRun(_Request):
+    """With which budget a failed run goes on; with its own if none is given."""
+
+    limits: Limits | None = None
+
+
 class _Query(BaseModel):
     model_config = ConfigDict(extra="forbid")
 

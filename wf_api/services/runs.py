@@ -306,6 +306,52 @@ class RunService:
         record = self._record(incarnation, run_id)
         return {"run_id": record.run_id, "status": cast(RunStatus, record.status), "changed": word == "cancelled"}
 
+    def pause_run(self, run_id: str, *, on: bool) -> RunView:
+        """Stops new claims of a run, or lets them go on; running handlers commit. Twice is no error.
+
+        Raises ``run_ended`` when the run has ended.
+        """
+        incarnation = self._incarnation(run_id)
+        word, ready = self._store.pause(incarnation, on=on)
+        if word == "gone":
+            raise _not_found(run_id)
+        if word == "over":
+            raise RequestRefused(
+                f"run {run_id!r} has ended",
+                code="run_ended",
+                hint="only a run that has not ended can be paused; a failed one can be retried",
+                details={"status": self._record(incarnation, run_id).status},
+            )
+        self._send(ready)
+        return self._view(incarnation, run_id)
+
+    def retry_run(self, run_id: str, *, max_steps: int | None = None) -> RunView:
+        """Lets a failed run go on: its failed steps are tried anew, what has finished stays.
+
+        Raises ``run_not_failed``, and ``run_damaged`` where nobody can go on.
+        """
+        incarnation = self._incarnation(run_id)
+        word, ready = self._store.retry_failed(incarnation, max_steps=max_steps)
+        match word:
+            case "gone":
+                raise _not_found(run_id)
+            case "not_failed":
+                raise RequestRefused(
+                    f"run {run_id!r} has not failed",
+                    code="run_not_failed",
+                    hint="look at the run's status; start a new run where this one has ended otherwise",
+                    details={"status": self._record(incarnation, run_id).status},
+                )
+            case "damaged":
+                raise RequestRefused(
+                    f"run {run_id!r} is damaged and cannot go on",
+                    code="run_damaged",
+                    hint="its error names the record; start a new run",
+                )
+            case _:
+                self._send(ready)
+                return self._view(incarnation, run_id)
+
     # ---- what all share
 
     def _incarnation(self, run_id: str) -> str:

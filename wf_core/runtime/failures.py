@@ -10,7 +10,8 @@ from wf_core.run_state import ExecutionFrame, FrameStatus
 from wf_core.runtime.draft import Draft, open_visit_mode
 from wf_core.runtime.scheduler import ForeachIterationMetadata, damaged, foreach_visits, with_visit
 from wf_core.runtime.slice import loaded
-from wf_core.runtime.transition import Arrive, FailRun, ItemError, RemoveFrame, RunError
+from wf_core.runtime.starting import purpose_at
+from wf_core.runtime.transition import Arrive, FailRun, ItemError, Purpose, RemoveFrame, RunError
 
 _FATAL: Final = frozenset({"damaged", "stale_activation"})
 
@@ -38,7 +39,18 @@ def take_failure(draft: Draft, frame: ExecutionFrame, error: Exception) -> str |
 def fail_run(draft: Draft, frame: ExecutionFrame, error: Exception) -> None:
     """The run fails at this frame."""
     draft.error = error
-    draft.add(FailRun(frame.id, failure_order(draft, frame), run_error(error, frame)))
+    draft.add(FailRun(frame.id, failure_order(draft, frame), run_error(error, frame), _again(draft, frame)))
+
+
+def _again(draft: Draft, frame: ExecutionFrame) -> Purpose:
+    """What the frame is due for should the run go on: the step at which it stands, or the end of its open foreach."""
+    try:
+        step = draft.plan(frame).step(frame.node_id)
+        concurrent = isinstance(step, ForeachNode) and step.mode == "concurrent"
+        is_open = concurrent and foreach_visits(frame, step.id).active_id is not None
+    except WfError:  # damaged: nobody goes on from here
+        return Purpose.WALK
+    return Purpose.FINISH if is_open else purpose_at(step)
 
 
 def is_fatal(error: BaseException) -> bool:

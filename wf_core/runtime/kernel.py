@@ -133,7 +133,6 @@ def fail_or_retry(
         rules = draft.plan(frame).retries.get(frame.node_id)
         if rules is None or not rules.admit(error, failures):
             return take_failure(draft, frame, error)
-        draft.put(frame)
         draft.add(Retry(frame.id, After(rules.delay_ms(failures, chance))))
         return None
 
@@ -329,6 +328,7 @@ def _announce(draft: Draft, frame: ExecutionFrame) -> None:
     iteration = ForeachIterationMetadata.from_frame(frame)
     controller = draft.require_frame(frame.parent_frame_id, frame.id)
     if iteration is not None:
+        draft.put(frame)  # a frame with a body has been announced
         draft.trace(
             number,
             foreach.loop_entry(

@@ -106,7 +106,7 @@ def apply(
                 run.status, run.outcome, run.output = RunStatus.COMPLETED, outcome, output
                 run.current_node_id = END
                 run.frames[ROOT_FRAME_ID].metadata["workflow_outcome"] = outcome
-            case FailRun(_, _, error):
+            case FailRun(_, _, error, _):
                 run.status, run.error = RunStatus.FAILED, error.message
             case Traced(entry, step):
                 _record(run, entry, number(step), trace)

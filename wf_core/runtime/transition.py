@@ -279,12 +279,14 @@ class RunError:
 class FailRun:
     """The run fails at this frame. Of several failures the one with the smallest ``order`` is the run's error.
 
-    ``order`` holds the indexes of the enclosing items, outermost first.
+    ``order`` holds the indexes of the enclosing items, outermost first. ``again`` is what the frame is due for when
+    somebody lets the failed run go on.
     """
 
     frame_id: str
     order: tuple[int, ...]
     error: RunError
+    again: Purpose
 
 
 @dataclass(frozen=True, slots=True)

@@ -666,7 +666,7 @@ class Call:
                     self.set("output", args[1])
                     self.finish("completed")
             case "fail":
-                self._fail(key, "!" + args[1].decode(), args[2])
+                self._fail(key, "!" + args[1].decode(), args[2], args[3].decode(), args[4].decode())
             case "trace":
                 self.set("traced", self.number("traced") + 1)
                 run.trace.append(TraceRecord(_number_of(args[0], before), self.committer, args[1]))
@@ -714,14 +714,17 @@ class Call:
         else:
             self.admit(key)
 
-    def _fail(self, key: str, order: str, error: bytes) -> None:
+    def _fail(self, key: str, order: str, error: bytes, again: str, limits: str) -> None:
         if not self.failing() or order < self.flag("failing"):
             self.set("failing", order)
             self.set("fail_error", error)
+        if not again:
+            self.set("damaged", "1")
         head = self.run.frames.get(key)
         if head is not None:
             self.leave(key, head)
             head.place, head.token, head.owner, head.rev = "failed", "", "", self.revision()
+            head.purpose, head.limits = again, limits
             self.run.failed[key] = self.now
 
 

@@ -286,6 +286,8 @@ def lost(call: Call, args: Arguments) -> Answer:
     if head.losses > 2 * limit + 2:
         call.leave(key, head)
         head.place, head.token, head.owner, head.rev = "failed", "", "", call.revision()
+        if head.purpose == "lost":
+            head.purpose = "step" if head.step else "walk"
         call.run.failed[key] = call.now
         if not call.failing():
             call.set("failing", "!")
@@ -419,9 +421,41 @@ def fail_run(call: Call, args: Arguments) -> Answer:
     if call.ended():
         return call.answer("over", call.flag("status"))
     call.set("failing", "!")
+    call.set("damaged", "1")
     call.set("error", args.data())
     call.finish("failed")
     return call.answer("failed")
+
+
+def retry_failed(call: Call, args: Arguments) -> Answer:
+    """A failed run goes on: what failed is due again with a fresh count of failures, the rest stays as it is."""
+    if call.gone():
+        return call.answer("gone")
+    revision, max_steps = args.text(), args.text()
+    if call.get("status") != "failed":
+        if call.get("retry") == call.call_id:
+            return call.answer("retried", 0)
+        return call.answer("not_failed", call.flag("status"))
+    if revision and revision != call.get("rev"):
+        return call.answer("changed", call.flag("rev"))
+    if call.get("damaged") == "1" or call.get("deadlocked") == "1":
+        return call.answer("damaged")
+    for name in ("failing", "fail_error", "error", "ended"):
+        call.run.header.pop(name, None)
+    call.set("retry", call.call_id)
+    if max_steps:
+        call.set("max_steps", max_steps)
+    call.set_status("running")
+    failed = by_score(call.run.failed)
+    for key in failed:
+        head = call.run.frames[key]
+        head.failures, head.losses, head.began = 0, 0, ""
+        call.place(key, head, head.purpose)
+    for number, opened in call.run.open.items():
+        call.shard.inbox[f"{call.incarnation}#{number}"] = opened.opened
+    call.attend(call.now)
+    call.settle()
+    return call.answer("retried", len(failed))
 
 
 def release(call: Call, args: Arguments) -> Answer:
@@ -563,5 +597,6 @@ SCRIPTS: Final[Mapping[str, Callable[[Call, Arguments], Answer]]] = {
     "renew": renew,
     "republish": republish,
     "resume": resume,
+    "retry_failed": retry_failed,
     "stage": stage,
 }

@@ -133,6 +133,19 @@ class RunStore(Flows, Answers, Looking):
             if reply.word != "changed":
                 return reply.word, reply.ready
 
+    def retry_failed(self, incarnation: str, *, max_steps: int | None = None) -> tuple[str, tuple[Ready, ...]]:
+        """Lets a failed run go on: ``retried``, ``not_failed``, ``damaged`` or ``gone``.
+
+        ``max_steps`` is a new step budget. What has finished stays, also what finished after the failure.
+        """
+        call_id = self._new_id()
+        while True:
+            header = self.records.header(incarnation, ("rev",))
+            revision = "" if header is None else text_of(header.get("rev", b""))
+            reply = self._call("retry_failed", incarnation, call_id, revision, "" if max_steps is None else max_steps)
+            if reply.word != "changed":
+                return reply.word, reply.ready
+
     # ---- sweeping
 
     def sweep(self, shard: int, *, most: int = 50, hold_off_ms: int = 10_000) -> list[str]:

@@ -141,9 +141,14 @@ class TransitionEncoder:
                 self._add("retry", self._key(frame_id), due.ms)
             case CompleteRun(outcome, output):
                 self._add("complete", outcome, to_bytes(output))
-            case FailRun(frame_id, order, error):
+            case FailRun(frame_id, order, error, again):
                 self._add(
-                    "fail", self._key(frame_id), ".".join(f"{i:08d}" for i in order), encoding.encode_error(error)
+                    "fail",
+                    self._key(frame_id),
+                    ".".join(f"{i:08d}" for i in order),
+                    encoding.encode_error(error),
+                    again.value if error.type != "damaged" else "",
+                    self._limits(frame_id, again),
                 )
             case Traced(entry, step):
                 frame = self._new.get(entry.frame_id) or self._view.frame(entry.frame_id)

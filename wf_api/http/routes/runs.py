@@ -18,6 +18,7 @@ from wf_api.http.requests import (
     NoQuery,
     ResumeInterrupt,
     ResumeRun,
+    RetryRun,
     StartRun,
     TraceRange,
 )
@@ -102,5 +103,22 @@ def run_routes(runs: RunService, offload: Offload, settings: Settings) -> APIRou
         """End a run at once. A run that has ended stays as it is."""
         body = await read_model(request, CancelRun, ENVELOPE_BYTES, optional=True)
         return JsonResponse(await offload(runs.cancel_run, run_id, reason=body.reason))
+
+    @router.post("/{run_id}/pause", responses=answers(RunView))
+    async def pause_run(run_id: str, _: Annotated[NoQuery, Query()]) -> Response:
+        """Begin nothing new in a run; running handlers commit. A run that is paused stays paused."""
+        return JsonResponse(await offload(runs.pause_run, run_id, on=True))
+
+    @router.post("/{run_id}/unpause", responses=answers(RunView))
+    async def unpause_run(run_id: str, _: Annotated[NoQuery, Query()]) -> Response:
+        """Go on with a run that was paused. One that is not stays as it is."""
+        return JsonResponse(await offload(runs.pause_run, run_id, on=False))
+
+    @router.post("/{run_id}/retry", responses=answers(RunView), openapi_extra=takes(RetryRun))
+    async def retry_run(request: Request, run_id: str, _: Annotated[NoQuery, Query()]) -> Response:
+        """Go on with a failed run: its failed steps are tried anew, what has finished stays."""
+        body = await read_model(request, RetryRun, ENVELOPE_BYTES, optional=True)
+        max_steps = None if body.limits is None else body.limits.max_steps
+        return JsonResponse(await offload(runs.retry_run, run_id, max_steps=max_steps))
 
     return router

@@ -4,6 +4,7 @@
 if gone() then return answer({'gone'}) end
 if ended() then return answer({'over', get('status')}) end
 set('failing', '!')
+set('damaged', '1')
 set('error', ARGV[5])
 finish('failed')
 return answer({'failed'})

@@ -15,6 +15,7 @@ if losses > 2 * limit + 2 then
   -- Not even the kernel that should have failed this frame came back: what it reads kills its readers.
   leave(key, head)
   head[PLACE], head[TOKEN], head[OWNER], head[REV] = 'failed', '', '', revision()
+  if head[PURPOSE] == 'lost' then head[PURPOSE] = head[STEP] ~= '' and 'step' or 'walk' end
   call('ZADD', base .. FAILED, ms(now()), key)
   save(key, head)
   if not failing() then

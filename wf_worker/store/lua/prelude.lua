@@ -759,17 +759,19 @@ local function apply_operations(from, count, steps)
         call('HSET', base .. HEADER, 'outcome', a[at], 'output', a[at + 1])
         finish('completed')
       end
-    elseif name == 'fail' then       -- frame key, order, error record
+    elseif name == 'fail' then       -- frame key, order, error record, purpose (or '': it cannot) and limits should the run go on
       -- '!' sorts before every order, so the flag is never empty; of several failures the smallest order is kept.
       local order = '!' .. a[at + 1]
       if not failing() or order < get('failing') then
         set('failing', order)
         set('fail_error', a[at + 2])
       end
+      if a[at + 3] == '' then set('damaged', '1') end
       local head = head_of(a[at])
       if head then
         leave(a[at], head)
         head[PLACE], head[TOKEN], head[OWNER], head[REV] = 'failed', '', '', revision()
+        head[PURPOSE], head[LIMITS] = a[at + 3], a[at + 4]
         call('ZADD', base .. FAILED, ms(now()), a[at])
         save(a[at], head)
       end
