@@ -135,7 +135,7 @@ class _Path:
     def __get_pydantic_core_schema__(cls, source: object, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
         return core_schema.no_info_plain_validator_function(
             cls._validate,
-            serialization=core_schema.plain_serializer_function_ser_schema(str, return_schema=core_schema.str_schema()),
+            serialization=core_schema.to_string_ser_schema(when_used="always"),
         )
 
     @classmethod
@@ -424,7 +424,7 @@ def set_nested_value(state: MutableMapping[str, Any], parts: Sequence[str], valu
         if below is None:
             below = {}
             current[part] = below
-        elif not _is_mutable_object(below):
+        elif not isinstance(below, MutableMapping):
             at = format_toml_path_segments(parts[: depth + 1])
             raise PathResolutionError(
                 f"cannot descend into {at}: it is not an object",
@@ -445,10 +445,6 @@ def is_json_object(value: object) -> TypeGuard[Mapping[str, Any]]:
     """Whether a walk may step into the value."""
     # The exact type comes first: the abstract check alone takes several times as long, on every step of every path.
     return type(value) is dict or isinstance(value, Mapping)
-
-
-def _is_mutable_object(value: object) -> TypeGuard[MutableMapping[str, Any]]:
-    return type(value) is dict or isinstance(value, MutableMapping)
 
 
 def _root_and_parts(path: GraphPathLike) -> tuple[GraphRoot, tuple[str, ...]]:

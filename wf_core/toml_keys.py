@@ -125,7 +125,7 @@ class _TomlKeyReader:
             raise self._error(f"unknown or incomplete escape '\\{letter}'")
         self._at = digits.end()
         code_point = int(digits.group(), 16)
-        if code_point > 0x10FFFF or 0xD800 <= code_point <= 0xDFFF:
+        if code_point > 0x10FFFF:
             raise self._error(f"escape '\\{letter}{digits.group()}' is no Unicode character")
         return chr(code_point)
 

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import copy
+import json
 import pickle
 import re
 import tomllib
+from collections import UserDict
 from dataclasses import FrozenInstanceError
+from types import MappingProxyType
 
 import pytest
 from hypothesis import given
@@ -126,6 +129,7 @@ def test_state_and_local_paths_parse_and_render_canonically() -> None:
         "\ra",
         '"open',
         "'open",
+        "''a'",
         '"open\\',
         '"""x"""',
         "'''x'''",
@@ -214,6 +218,37 @@ def test_a_path_error_is_a_value_error_with_code_and_hint() -> None:
     assert caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("'open", "unterminated quote"),
+        ('"open', "unterminated quote"),
+        ("a..b", "empty path segment"),
+        ("a.", "empty path segment"),
+        ("a.[0]", r"unexpected '\[' at character 3"),
+        (r'"\q"', "escape"),
+        (r'"\U00110000"', "is no Unicode character"),
+        ('"a\tb"', "control characters"),
+        ("'\ud800'", "surrogates"),
+        (r'"\ud800"', "surrogates"),
+        (r'"\udfff"', "surrogates"),
+    ],
+)
+def test_the_error_says_what_is_wrong_with_a_text(text: str, reason: str) -> None:
+    with pytest.raises(PathResolutionError, match=f"invalid TOML path.*{reason}") as caught:
+        LocalPath.parse(text)
+
+    assert "quote" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("text", "character"),
+    [(r'"\uD7FF"', "\ud7ff"), (r'"\uE000"', "\ue000"), (r'"\U0010FFFF"', "\U0010ffff"), (r'"\u00E9"', "é")],
+)
+def test_an_escape_may_name_any_unicode_character(text: str, character: str) -> None:
+    assert LocalPath.parse(text).parts == (character,)
+
+
 @given(paths)
 def test_every_path_is_read_back_from_its_text(path: AnyPath) -> None:
     assert type(path).parse(str(path)) == path
@@ -260,7 +295,7 @@ def test_paths_are_immutable(path: AnyPath) -> None:
         path.parts = ("b",)
     with pytest.raises(FrozenInstanceError):
         path.other = 1  # type: ignore[union-attr]
-    with pytest.raises(FrozenInstanceError):
+    with pytest.raises(FrozenInstanceError, match="parts"):
         del path.parts
     assert path.parts == ("a",)
 
@@ -271,6 +306,18 @@ def test_paths_are_equal_and_hash_by_type_and_value() -> None:
     assert GraphSourcePath.state("a") != StatePath.of("a")
     assert StatePath.of("a") != LocalPath.of("a")
     assert LocalPath.of("a") != "a"
+
+
+def test_a_path_shows_its_type_and_its_text() -> None:
+    assert repr(GraphSourcePath.state("a.b")) == "GraphSourcePath('state.a.b')"
+    assert repr(LocalPath.root()) == "LocalPath('.')"
+
+
+def test_a_child_is_the_path_below_with_literal_segments() -> None:
+    item = GraphSourcePath.context("foreach.each.item")
+
+    assert item.child("first.name", "x") == GraphSourcePath("context", ("foreach", "each", "item", "first.name", "x"))
+    assert GraphSourcePath.input().child("order") == GraphSourcePath("input", ("order",))
 
 
 @given(paths)
@@ -337,6 +384,29 @@ def test_a_model_takes_strings_instances_and_structures_and_dumps_strings() -> N
     assert from_text.model_dump() == texts
     assert from_text.model_dump(mode="json") == texts
     assert Holder.model_validate_json(from_text.model_dump_json()) == from_text
+
+
+@pytest.mark.parametrize("path", [GraphSourcePath.state("a"), StatePath(("a.b",)), LocalPath.root()])
+def test_every_kind_of_path_is_dumped_as_its_text(path: AnyPath) -> None:
+    kind: TypeAdapter[AnyPath] = TypeAdapter(type(path))
+
+    assert kind.dump_python(path) == str(path)
+    assert kind.dump_json(path).decode() == json.dumps(str(path))
+
+
+@pytest.mark.parametrize("path_type", [GraphSourcePath, StatePath, LocalPath])
+def test_every_kind_of_path_is_published_as_a_described_string(path_type: type[AnyPath]) -> None:
+    schema = TypeAdapter(path_type).json_schema()
+
+    assert schema["type"] == "string"
+    assert re.search(schema["pattern"], "state.a")
+    assert "dotted TOML key" in schema["description"]
+
+
+@pytest.mark.parametrize("path_type", [StatePath, LocalPath])
+def test_a_structure_with_another_root_is_told_its_root(path_type: type[AnyPath]) -> None:
+    with pytest.raises(ValidationError, match="unknown path root 'input'"):
+        TypeAdapter(path_type).validate_python({"root": "input", "parts": ["a"]})
 
 
 @pytest.mark.parametrize(
@@ -425,6 +495,8 @@ def test_an_explicit_null_is_a_value_and_a_missing_key_is_not() -> None:
 
     assert read("state.person.title") is None
     assert path_exists("state.title", **everything)
+    assert path_exists("input.order", state={}, workflow_input={"order": None}, context={})
+    assert path_exists("context.loop_item", state={}, workflow_input={}, context={"loop_item": None})
     assert not path_exists("state.other", **everything)
     assert not path_exists("no path at all", **everything)
 
@@ -489,11 +561,22 @@ def test_nested_writes_create_missing_and_null_parents() -> None:
     assert state == {"keep": 1, "a": {"b": {"c": 2}}, "void": {"x": 3}}
 
 
+def test_a_nested_write_goes_through_any_mapping_that_can_change() -> None:
+    inner = UserDict[str, object]()
+
+    set_nested_value({"a": inner}, ("a", "b"), 1)
+
+    assert inner == {"b": 1}
+    with pytest.raises(PathResolutionError, match="cannot descend into a"):
+        set_nested_value({"a": MappingProxyType({})}, ("a", "b"), 1)
+
+
 def test_a_nested_write_into_no_object_fails_and_writes_nothing() -> None:
     state: dict[str, object] = {"a": {"b": [1]}}
 
-    with pytest.raises(PathResolutionError, match=r"cannot descend into a\.b"):
-        set_nested_value(state, ("a", "b", "c"), 2)
+    with pytest.raises(PathResolutionError, match=r"cannot descend into a\.b:") as caught:
+        set_nested_value(state, ("a", "b", "c", "d"), 2)
+    assert (caught.value.code, caught.value.path) == ("path_missing", "a.b.c.d")
     with pytest.raises(PathResolutionError, match="empty path"):
         set_nested_value(state, (), 2)
     assert state == {"a": {"b": [1]}}
