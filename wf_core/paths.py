@@ -181,7 +181,7 @@ class GraphSourcePath(_Path):
     def parse(cls, text: str) -> Self:
         """The path a string stands for; raises ``PathResolutionError``."""
         root, *parts = parse_toml_path_segments(text)
-        return cls(cast("GraphRoot", root), tuple(parts))
+        return cls._from_structure(root, tuple(parts))
 
     @classmethod
     def input(cls, *fragments: str) -> Self:
@@ -199,8 +199,8 @@ class GraphSourcePath(_Path):
         return cls("context", _split_fragments(fragments))
 
     @classmethod
-    def _from_structure(cls, root: object, parts: tuple[str, ...]) -> Self:
-        return cls(cast("GraphRoot", root), parts)
+    def _from_structure(cls, root: Any, parts: tuple[str, ...]) -> Self:
+        return cls(root, parts)
 
     def _rebuilt(self) -> Self:
         return type(self)(self.root, self.parts)
@@ -422,16 +422,15 @@ def set_nested_value(state: MutableMapping[str, Any], parts: Sequence[str], valu
     for depth, part in enumerate(parts[:-1]):
         below: object = current.get(part)
         if below is None:
-            below = {}
-            current[part] = below
-        elif not isinstance(below, MutableMapping):
+            current[part] = below = {}
+        if not is_mutable_object(below):
             at = format_toml_path_segments(parts[: depth + 1])
             raise PathResolutionError(
                 f"cannot descend into {at}: it is not an object",
                 code="path_missing",
                 path=format_toml_path_segments(parts),
             )
-        current = cast("MutableMapping[str, Any]", below)
+        current = below
     current[parts[-1]] = value
 
 
@@ -445,6 +444,11 @@ def is_json_object(value: object) -> TypeGuard[Mapping[str, Any]]:
     """Whether a walk may step into the value."""
     # The exact type comes first: the abstract check alone takes several times as long, on every step of every path.
     return type(value) is dict or isinstance(value, Mapping)
+
+
+def is_mutable_object(value: object) -> TypeGuard[MutableMapping[str, Any]]:
+    """Whether a write may step into the value."""
+    return isinstance(value, MutableMapping)
 
 
 def _root_and_parts(path: GraphPathLike) -> tuple[GraphRoot, tuple[str, ...]]:
@@ -466,6 +470,7 @@ __all__ = [
     "format_toml_path_segments",
     "get_nested_value",
     "is_json_object",
+    "is_mutable_object",
     "is_valid_destination_path",
     "is_valid_source_path",
     "parse_toml_path_segments",
