@@ -55,8 +55,6 @@ class _TomlKeyReader:
 
     def read(self) -> tuple[str, ...]:
         self._skip_blanks()
-        if self._peek() == "":
-            raise self._error("empty path")
         segments = [self._key()]
         self._skip_blanks()
         while self._peek() == ".":

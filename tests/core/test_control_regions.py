@@ -216,6 +216,43 @@ def test_a_step_in_two_places_loses_its_stack_and_names_both() -> None:
     assert "'f'" in analysis.issues[0].message and "outside" in analysis.issues[0].message
 
 
+@pytest.mark.parametrize(
+    ("routes", "loops", "said"),
+    [
+        (["f.loop -> f", "f.done -> END"], ["f"], "enters an empty body: loop leads straight back to foreach 'f'"),
+        (
+            ["f.loop -> a", "a.ok -> END", "f.done -> END"],
+            ["f"],
+            "edge 'a' -> '__end__' ('ok') ends the workflow from inside the body of foreach 'f'",
+        ),
+        (
+            ["f.loop -> g", "g.loop -> a", "a.ok -> f", "g.done -> f", "f.done -> END"],
+            ["f", "g"],
+            "edge 'a' -> 'f' ('ok') skips foreach 'g'",
+        ),
+        (
+            ["f.loop -> g", "g.loop -> a", "f.done -> a", "a.ok -> g", "g.done -> f"],
+            ["f", "g"],
+            "step 'a' is reached in different places: in the body of 'f' > 'g'; outside every body",
+        ),
+        (
+            ["f.loop -> a", "a.ok -> b", "b.ok -> a", "f.done -> END"],
+            ["f"],
+            "foreach 'f' never returns to it from 'a', 'b'",
+        ),
+        (
+            ["f.done -> END", "f.loop -> a", "a.ok -> f", "x.ok -> END"],
+            ["f"],
+            "no path leads from start 'f' to step 'x'",
+        ),
+    ],
+)
+def test_an_issue_says_which_steps_and_loops_it_is_about(routes: Sequence[str], loops: list[str], said: str) -> None:
+    [issue] = analyze_control_regions(workflow(routes, [foreach(loop) for loop in loops])).issues
+
+    assert said in issue.message
+
+
 def test_dangling_edges_are_left_to_edge_validation() -> None:
     checked = workflow(["a.ok -> END"], [node("a")])
     checked.edges[0].to = "gone"

@@ -226,6 +226,7 @@ def test_a_path_error_is_a_value_error_with_code_and_hint() -> None:
         ("a..b", "empty path segment"),
         ("a.", "empty path segment"),
         ("a.[0]", r"unexpected '\[' at character 3"),
+        ("a b", "unexpected 'b' at character 3"),
         (r'"\q"', "escape"),
         (r'"\U00110000"', "is no Unicode character"),
         ('"a\tb"', "control characters"),
@@ -501,13 +502,23 @@ def test_an_explicit_null_is_a_value_and_a_missing_key_is_not() -> None:
     assert not path_exists("no path at all", **everything)
 
 
-@pytest.mark.parametrize("path", ["state.missing", "state.person.name.first", "state.tags.0", "state.person.title.x"])
-def test_a_missing_key_and_a_step_into_no_object_fail(path: str) -> None:
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("state.missing", "state.missing is missing"),
+        ("state.person.missing.deep", "state.person.missing is missing"),
+        ("state.person.name.first", "state.person.name is not an object"),
+        ("state.tags.0.x", "state.tags is not an object"),
+        ("state.person.title.x", "state.person.title is not an object"),
+        ("context.other", "context.other is missing"),
+    ],
+)
+def test_a_missing_key_and_a_step_into_no_object_fail(path: str, reason: str) -> None:
     with pytest.raises(PathResolutionError) as caught:
         read(path)
 
-    assert caught.value.code == "path_missing"
-    assert caught.value.path == path
+    assert (caught.value.code, caught.value.path) == ("path_missing", path)
+    assert str(caught.value) == f"cannot read '{path}': {reason}"
 
 
 def test_splitting_takes_texts_and_ready_paths() -> None:

@@ -129,6 +129,15 @@ def test_fields_are_listed_once_also_when_written_over() -> None:
     assert len(view) == 2
 
 
+def test_a_write_that_waits_below_no_object_is_refused_at_its_path() -> None:
+    view = view_of(run_with({"a": 1}, root=[written("state.a.b", 2)]))
+
+    with pytest.raises(WorkflowExecutionError) as caught:
+        view["a"]
+
+    assert (caught.value.code, caught.value.path) == ("state_write_refused", "state.a.b")
+
+
 # ---- parts of values
 
 

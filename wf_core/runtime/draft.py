@@ -189,11 +189,10 @@ class Draft:
             return {}
         kind, key = write_target(self, frame)
         if kind == "lineage":
-            overlay = self._overlays.get(key)
-            if overlay is None:
-                overlay = self._overlays[key] = dict(self.overlay(key))
+            if key not in self._overlays:
+                self._overlays[key] = dict(self.overlay(key))
             for write in patch.writes:
-                fold_overlay(overlay, write.path, write.visible_value)
+                fold_overlay(self._overlays[key], write.path, write.visible_value)
             self.add(AppendWrites(key, patch.writes))
             return {}
         self._fields.setdefault(key, {}).update(patch.fields)

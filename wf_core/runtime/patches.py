@@ -36,10 +36,9 @@ def build_patch(
     :class:`WorkflowExecutionError` and leaves everything as it was when a source is missing, targets overlap, a
     reducer refuses or a declared schema is not satisfied.
     """
-    targets = [binding.target for binding in bindings]
-    refuse_overlap(targets)
-    incoming = [read_source(binding, output, label) for binding in bindings]
-    return stage(plan, list(zip(targets, incoming, strict=True)), state)
+    refuse_overlap([binding.target for binding in bindings])
+    changes = [(binding.target, read_source(binding, output, label)) for binding in bindings]
+    return stage(plan, changes, state)
 
 
 def refuse_overlap(targets: Sequence[StatePath]) -> None:
