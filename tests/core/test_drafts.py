@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.engines import PartialSlice
 from tests.support.workflow_documents import workflow
 from wf_core.errors import WorkflowExecutionError
 from wf_core.models import ReducerRef
@@ -28,7 +29,7 @@ from wf_core.runtime.draft import BudgetMet, Draft, open_visit_mode, trace_entry
 from wf_core.runtime.engine import create_run_state
 from wf_core.runtime.patches import Patch
 from wf_core.runtime.scheduler import ForeachIterationMetadata, new_barrier
-from wf_core.runtime.slice import MISSING, RunStateSlice
+from wf_core.runtime.slice import MISSING, Need, RunStateSlice, SliceMiss
 from wf_core.runtime.transition import AppendWrites, CommitFields, Offset, OpenScope, PutFrame, RemoveFrame, Traced
 
 PROGRAM = Program(compile_plan(workflow(["work.ok -> END"], input_schema={"type": "object"})), {})
@@ -237,6 +238,19 @@ def test_the_bindings_of_a_frame_read_input_state_and_context() -> None:
 
     read = [sources.read(GraphSourcePath.parse(path)) for path in ("input.given", "state.value", "context.loop_item")]
     assert read == [1, "v", "x"]
+
+
+def test_what_a_draft_never_changes_is_asked_of_the_run() -> None:
+    class Announcing(PartialSlice):
+        def unannounced_item(self, frame_id: str) -> int | None:
+            return {"one": 7}.get(frame_id)
+
+    draft = Draft(PROGRAM, Announcing(run_of(root())), "root")
+
+    assert (draft.unannounced_item("one"), draft.unannounced_item("two")) == (7, None)
+    with pytest.raises(SliceMiss) as caught:
+        draft.results(root(), "each", "visit of each")
+    assert caught.value.needs == (Need("results", "visit of each"),)
 
 
 # ---- the budget

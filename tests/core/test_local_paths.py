@@ -112,8 +112,9 @@ def test_the_whole_payload_can_only_be_an_object(value: object) -> None:
 def test_splitting_gives_segments_and_none_for_the_whole_payload() -> None:
     assert split_local_path('a."b.c"') == ["a", "b.c"]
     assert split_local_path(".") == []
-    with pytest.raises(LocalPathError, match="invalid TOML path"):
+    with pytest.raises(LocalPathError, match="invalid TOML path") as caught:
         split_local_path("a..b")
+    assert "quote" in (caught.value.hint or "")
 
 
 def test_places_overlap_when_equal_or_when_one_holds_the_other() -> None:
