@@ -8,6 +8,7 @@ changed or something was left unchecked. A change that makes a test run without 
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -24,9 +25,11 @@ REQUIRED = 90.0
 FOLDER = Path("mutants")
 LOG = FOLDER / "mutmut.log"
 PROCESSES = 2
+MEMORY_BYTES = 4 * 1024**3
 
 
 def main() -> int:
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))  # a loop without end may grow without end
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir()
     if not run():

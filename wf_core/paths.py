@@ -31,13 +31,13 @@ GraphRoot: TypeAlias = Literal["input", "state", "context"]
 """The three roots a graph value can be read from."""
 
 
-def _checked_parts(parts: object, kind: str) -> tuple[str, ...]:
-    if not isinstance(parts, tuple):
+def _checked_parts(parts: tuple[str, ...], kind: str) -> tuple[str, ...]:
+    if not isinstance(parts, tuple):  # pyright: ignore[reportUnnecessaryIsInstance]  # a structure may hold anything
         raise PathResolutionError(f"invalid {kind} path: parts must be a tuple of strings, not {type(parts).__name__}")
-    for part in cast("tuple[object, ...]", parts):
+    for part in parts:
         if (fault := segment_fault(part)) is not None:
             raise PathResolutionError(f"invalid {kind} path: {fault}")
-    return cast("tuple[str, ...]", parts)
+    return parts
 
 
 def _split_fragments(fragments: tuple[str, ...]) -> tuple[str, ...]:
@@ -95,9 +95,11 @@ class _Path:
         raise NotImplementedError
 
     def __str__(self) -> str:
-        if self._text is None:
-            object.__setattr__(self, "_text", self._render())
-        return cast("str", self._text)
+        text = self._text
+        if text is None:
+            text = self._render()
+            object.__setattr__(self, "_text", text)
+        return text
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self)!r})"
@@ -123,11 +125,10 @@ class _Path:
             return value._rebuilt()
         if isinstance(value, str):
             return cls.parse(value)
-        if isinstance(value, Mapping):
-            mapping = cast("Mapping[object, object]", value)
-            parts = mapping.get("parts")
-            if set(mapping) == {"root", "parts"} and isinstance(parts, list):
-                return cls._from_structure(mapping["root"], tuple(cast("list[str]", parts)))
+        if is_json_object(value):
+            parts = value.get("parts")
+            if set(value) == {"root", "parts"} and isinstance(parts, list):
+                return cls._from_structure(value["root"], tuple(cast("list[str]", parts)))
             raise PathResolutionError(f"invalid {cls._kind} path: an object must be exactly {{root, parts: [...]}}")
         raise PathResolutionError(f"invalid {cls._kind} path: expected a string, not {type(value).__name__}")
 

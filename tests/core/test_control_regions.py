@@ -216,6 +216,15 @@ def test_a_step_in_two_places_loses_its_stack_and_names_both() -> None:
     assert "'f'" in analysis.issues[0].message and "outside" in analysis.issues[0].message
 
 
+def test_a_conflict_keeps_nothing_else_from_being_analysed() -> None:
+    checked = workflow(
+        ["c.true -> f", "c.false -> a", "f.loop -> a", "a.ok -> f", "f.done -> z", "z.ok -> y", "y.ok -> END"],
+        [condition("c"), foreach("f")],
+    )
+
+    assert stacks(checked) == {"c": (), "f": (), "z": (), "y": ()}
+
+
 @pytest.mark.parametrize(
     ("routes", "loops", "said"),
     [

@@ -6,6 +6,7 @@ import pickle
 import re
 import tomllib
 from collections import UserDict
+from collections.abc import Callable
 from dataclasses import FrozenInstanceError
 from types import MappingProxyType
 
@@ -309,6 +310,11 @@ def test_paths_are_equal_and_hash_by_type_and_value() -> None:
     assert LocalPath.of("a") != "a"
 
 
+@pytest.mark.parametrize("make", [GraphSourcePath.input, StatePath.of, LocalPath.of])
+def test_different_paths_have_different_hashes(make: Callable[[str], AnyPath]) -> None:
+    assert len({hash(make(f"field_{n}")) for n in range(100)}) > 90
+
+
 def test_a_path_shows_its_type_and_its_text() -> None:
     assert repr(GraphSourcePath.state("a.b")) == "GraphSourcePath('state.a.b')"
     assert repr(LocalPath.root()) == "LocalPath('.')"
@@ -352,10 +358,22 @@ def test_a_state_path_needs_a_fragment() -> None:
         StatePath.of()
 
 
-@pytest.mark.parametrize("parts", [("",), (" ",), ("a\x00",), ("\ud800",), (1,), ["a"], "a", None])
-def test_constructors_refuse_what_is_no_tuple_of_segments(parts: object) -> None:
-    for build in (LocalPath, StatePath, lambda p: GraphSourcePath("input", p)):
-        with pytest.raises(PathResolutionError):
+@pytest.mark.parametrize(
+    ("parts", "reason"),
+    [
+        (("",), "empty path segment ''"),
+        (("a", " "), "empty path segment ' '"),
+        (("a\x00",), "control characters"),
+        (("\ud800",), "surrogates"),
+        ((1,), "segment 1 is not a string"),
+        (["a"], "must be a tuple of strings, not list"),
+        ("a", "must be a tuple of strings, not str"),
+        (None, "must be a tuple of strings, not NoneType"),
+    ],
+)
+def test_constructors_refuse_what_is_no_tuple_of_segments(parts: object, reason: str) -> None:
+    for kind, build in (("local", LocalPath), ("state", StatePath), ("graph", lambda p: GraphSourcePath("input", p))):
+        with pytest.raises(PathResolutionError, match=f"invalid {kind} path: .*{reason}"):
             build(parts)  # type: ignore[arg-type]
 
 
@@ -402,6 +420,21 @@ def test_every_kind_of_path_is_published_as_a_described_string(path_type: type[A
     assert schema["type"] == "string"
     assert re.search(schema["pattern"], "state.a")
     assert "dotted TOML key" in schema["description"]
+
+
+@pytest.mark.parametrize("path_type", [GraphSourcePath, StatePath, LocalPath])
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (["a"], "expected a string, not list"),
+        (None, "expected a string, not NoneType"),
+        ({"root": "state"}, "must be exactly"),
+        ({"root": "state", "parts": "a"}, "must be exactly"),
+    ],
+)
+def test_a_value_that_is_no_path_is_told_why(path_type: type[AnyPath], value: object, reason: str) -> None:
+    with pytest.raises(ValidationError, match=f"invalid (graph|state|local) path: .*{reason}"):
+        TypeAdapter(path_type).validate_python(value)
 
 
 @pytest.mark.parametrize("path_type", [StatePath, LocalPath])
