@@ -73,7 +73,7 @@ def changed_lines(mutant: str, path: Path) -> str:
 
 def report(statuses: dict[Path, dict[str, str]]) -> int:
     total: Counter[str] = Counter()
-    print(f"{'module':40} {'made':>6} {'killed':>8} {'in time':>8} {'survived':>9}")
+    print(f"{'module':40} {'made':>6} {'killed':>8} {'timeout':>8} {'survived':>9}")
     for path, of_module in statuses.items():
         counts = Counter(of_module.values())
         total += counts

@@ -161,6 +161,12 @@ def test_legal_graphs_have_no_region_issues(routes: Sequence[str], steps: list[d
             id="body ends the workflow",
         ),
         pytest.param(
+            ["f.loop -> a", "a.ok -> END", "f.done -> g", "g.loop -> b", "b.ok -> g", "g.done -> b"],
+            [foreach("f"), foreach("g")],
+            [("invalid_foreach_terminal", "edges[1]"), ("foreach_region_conflict", "nodes[b]")],
+            id="two mistakes, and nothing that follows from them",
+        ),
+        pytest.param(
             ["f.loop -> a", "a.ok -> stop", "f.done -> END"],
             [foreach("f"), end("stop")],
             [("invalid_foreach_terminal", "edges[1]")],

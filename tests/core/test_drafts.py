@@ -386,7 +386,7 @@ def test_an_open_visit_whose_barrier_is_kept_elsewhere_is_concurrent(mode: str |
     iteration = ForeachIterationMetadata.from_frame(frame)
     assert iteration is not None
 
-    assert open_visit_mode(RunStateSlice(run_of(root(mode), frame)), root(mode), iteration) == expected
+    assert open_visit_mode(root(mode), iteration) == expected
 
 
 def test_a_committed_patch_is_one_operation_on_its_scope() -> None:

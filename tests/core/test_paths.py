@@ -166,6 +166,13 @@ def test_a_text_that_is_not_exactly_one_dotted_key_is_refused_by_every_type(text
             parse(prefix + text)
 
 
+@pytest.mark.parametrize("value", [None, 1, b"a"])
+def test_only_a_string_is_read_as_a_path(value: object) -> None:
+    for parse in (LocalPath.parse, GraphSourcePath.parse, StatePath.parse):
+        with pytest.raises(PathResolutionError, match="a path is written as a string"):
+            parse(value)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("text", ["", " ", "."])
 def test_graph_and_state_paths_have_no_root_marker_and_no_empty_form(text: str) -> None:
     for path_type in (GraphSourcePath, StatePath):
@@ -181,8 +188,9 @@ def test_the_local_root_marker_is_exactly_one_dot() -> None:
 
 @pytest.mark.parametrize("text", ["output", "output.foo", "foo.bar", "State.x", '"state.x"'])
 def test_an_unknown_root_is_refused(text: str) -> None:
-    with pytest.raises(PathResolutionError, match="unknown path root"):
+    with pytest.raises(PathResolutionError, match="unknown path root") as caught:
         GraphSourcePath.parse(text)
+    assert "input, state or context" in (caught.value.hint or "")
     with pytest.raises(PathResolutionError, match="state path"):
         StatePath.parse(text)
 
@@ -318,6 +326,12 @@ def test_different_paths_have_different_hashes(make: Callable[[str], AnyPath]) -
 def test_a_path_shows_its_type_and_its_text() -> None:
     assert repr(GraphSourcePath.state("a.b")) == "GraphSourcePath('state.a.b')"
     assert repr(LocalPath.root()) == "LocalPath('.')"
+
+
+def test_a_path_renders_its_text_once() -> None:
+    path = StatePath(("a b",))
+
+    assert str(path) is str(path)
 
 
 def test_a_child_is_the_path_below_with_literal_segments() -> None:

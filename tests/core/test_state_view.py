@@ -223,6 +223,7 @@ def test_a_part_that_was_not_given_is_asked_for() -> None:
 
     assert caught.value.needs == (Need("item", "here"),)
     assert loaded(None) is None
+    assert repr(MISSING) == "MISSING"
     assert str(SliceMiss(Need("state", "root", ("a", "b")), Need("input", "root"))) == "state:root:a,b, input:root:"
 
 
