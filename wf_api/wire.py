@@ -105,7 +105,8 @@ class LimitsView(TypedDict):
 
 
 class RunView(TypedDict):
-    """A run. ``interrupt`` is the oldest of the open ``interrupts``."""
+    """A run. ``interrupt`` is the oldest of the open ``interrupts``; ``waits_until`` is when the first of the steps
+    goes on that wait for a time."""
 
     run_id: str
     workflow: str
@@ -120,6 +121,7 @@ class RunView(TypedDict):
     error: RunErrorView | None
     interrupt: InterruptView | None
     interrupts: list[InterruptView]
+    waits_until: str | None
     limits: LimitsView
     steps_executed: int
     recovered_frames: int

@@ -34,6 +34,7 @@ from wf_core.models.steps import (
     OutputBinding,
     Step,
     SubgraphNode,
+    WaitNode,
 )
 from wf_core.models.workflow import Workflow
 from wf_core.models.workflow_refs import WorkflowRef
@@ -50,6 +51,8 @@ class FieldRule:
 
     reducer: ReducerRef
     check: SchemaCheck
+    traced: bool = True
+    """Whether the trace shows what is written there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +146,10 @@ class Plan:
                 yield path.parts[:n]
                 return
 
+    def is_traced(self, path: StatePath) -> bool:
+        """Whether the trace shows a write there. The nearest declared field decides, and any hidden one below it."""
+        return all(self.fields[declared].traced for declared in self.fields_to_check(path))
+
     def reducer_for(self, path: StatePath) -> ReducerRef:
         """The reducer declared at exactly this path; parents and children lend nothing."""
         rule = self.fields.get(path.parts)
@@ -195,6 +202,11 @@ class Program:
         plan.step(node_id)
         offset = 0 if scope is None or scope.workflow_ref is None else self._offsets[scope.workflow_ref.display]
         return offset + plan.positions[node_id]
+
+    def steps(self) -> Iterator[Step]:
+        """Every step of the workflow and of its children."""
+        for _, plan in self._plans:
+            yield from plan.workflow.nodes
 
     def step_at(self, position: int) -> tuple[Plan, Step]:
         """The step of a position, and the plan it belongs to."""
@@ -265,7 +277,7 @@ def compile_plan(
 def compile_fields(schema: StateSchema) -> dict[tuple[str, ...], FieldRule]:
     """The declared state fields by path segments."""
     return {
-        path.parts: FieldRule(decl.reducer, SchemaCheck(decl.validation_schema.as_json_schema()))
+        path.parts: FieldRule(decl.reducer, SchemaCheck(decl.validation_schema.as_json_schema()), decl.trace)
         for path, decl in schema.field_index().items()
     }
 
@@ -336,7 +348,8 @@ def _closure(
         if isinstance(step, _FOLLOWED_BY_WORKER):
             continue
         needs |= own[target]
-        queue.extend(onward[target])
+        if not isinstance(step, WaitNode):  # whoever goes on after it reads anew
+            queue.extend(onward[target])
     return needs
 
 
@@ -351,6 +364,8 @@ def _own_needs(step: Step, fields: Mapping[tuple[str, ...], FieldRule]) -> Needs
         return _read(_binding_paths(step.request))
     if isinstance(step, SubgraphNode):
         return _read(_binding_paths(step.input)) | _written(step.output, fields)
+    if isinstance(step, WaitNode) and isinstance(step.until, GraphSourcePath):
+        return _read([step.until])
     return Needs()
 
 

@@ -7,6 +7,9 @@ from typing import Final
 
 DEFAULT_MAX_STEPS: Final = 10_000
 
+MAX_NESTING: Final = 32
+"""Loops and child workflows that may be inside one another, all together."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunLimits:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum, StrEnum
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from wf_core.models.reducers import ReducerRef
 from wf_core.models.workflow_refs import WorkflowRef
@@ -26,6 +26,10 @@ SUBGRAPH_FRAME: Final = "subgraph_root"
 
 Json = Any
 """A JSON value: null, bool, int, finite float, str, list or str-keyed dict of JSON values."""
+
+
+TraceLevel: TypeAlias = Literal["full", "summary", "off"]
+"""How much of a run's history is kept: entries with their payloads, without them, or none."""
 
 
 class RunStatus(StrEnum):

@@ -114,6 +114,9 @@ class StepRunner:
                 return lambda view, walk: kernel.open_foreach(program, view, frame_id, walk=walk)
             case Purpose.FINISH:
                 return lambda view, walk: kernel.finish_foreach(program, view, frame_id, walk=walk)
+            case Purpose.ELAPSED:
+                number = claim.step or 0
+                return lambda view, walk: kernel.elapse(program, view, frame_id, number=number, walk=walk)
             case Purpose.LOST:
                 lost = WorkflowExecutionError(
                     f"{claim.losses} workers died at step {claim.view.own.node_id!r}",

@@ -27,7 +27,7 @@ BACKSTOP_MS: Final = 3_600_000
 """A message is sent again without evidence of its loss only when its frame is this old, and then twice as old."""
 LAST_BACKSTOP_MS: Final = 24 * BACKSTOP_MS
 RELEASE_PAGES: Final = 32
-"""Pages of released frames that one visit of a run asks for."""
+"""Pages of released frames, and of frames whose time has come, that one visit of a run asks for."""
 LATER_BY_MS: Final = 5_000
 """A message sent this much later and received already says that an earlier one is lost or stuck."""
 
@@ -52,6 +52,7 @@ class SweepReport:
     republished: int = 0
     put_off: int = 0
     released: int = 0
+    fired: int = 0
 
 
 @dataclass
@@ -103,6 +104,12 @@ class Sweeper:
             report.released += len(ready)
             self._publish(ready)
             if not ready:
+                break
+        for _ in range(RELEASE_PAGES if due.elapsed else 0):
+            fired, ready = self.store.fire(due.incarnation)
+            report.fired += fired
+            self._publish(ready)
+            if not fired:
                 break
         if time.monotonic() >= self._blind_until:
             for frame, token in due.expired:

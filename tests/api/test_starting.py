@@ -107,6 +107,30 @@ def test_the_step_budget_is_kept_with_the_run(api: Api) -> None:
     assert run["limits"] == {"max_steps": 7}
 
 
+@pytest.mark.parametrize(
+    ("level", "entries"), [("full", [{"n": 2}]), ("summary", [{}]), ("off", []), (None, [{"n": 2}])]
+)
+def test_a_run_keeps_as_much_of_its_history_as_was_asked_for(api: Api, level: str | None, entries: list[Any]) -> None:
+    api.publish(DOUBLE)
+
+    run = api.start("double", input={"n": 1}, **({} if level is None else {"trace": level}))
+
+    assert (run["status"], run["output"]) == ("completed", {"result": 2})
+    trace = api.get(f"/v1/runs/{run['run_id']}/trace").json()["trace"]
+    assert [entry["output"] for entry in trace] == entries
+    assert run["trace_count"] == len(entries)
+
+
+def test_an_unknown_trace_level_starts_nothing(api: Api) -> None:
+    api.publish(DOUBLE)
+
+    refused = api.post("/v1/runs", {"workflow": "double", "input": {"n": 1}, "trace": "some"})
+
+    assert refused.status_code == 422
+    assert refused.json()["error"]["path"] == "trace"
+    assert api.get("/v1/runs").json()["total"] == 0
+
+
 def test_an_id_in_use_is_a_conflict_unless_the_policies_allow_it(api: Api) -> None:
     api.publish(APPROVAL)
     body: dict[str, Any] = {"workflow": "approval", "input": {"title": "t"}, "run_id": "mine"}

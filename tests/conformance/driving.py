@@ -63,6 +63,8 @@ class Driver:
                     return kernel.open_foreach(program, view, claim.frame_id, walk=walk)
                 case Purpose.FINISH:
                     return kernel.finish_foreach(program, view, claim.frame_id, walk=walk)
+                case Purpose.ELAPSED:
+                    return kernel.elapse(program, view, claim.frame_id, number=claim.step or 0, walk=walk)
                 case _:
                     return kernel.walk_on(program, view, claim.frame_id, walk=walk)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.driving import Driver, start
-from tests.conformance.workflows import each, items, line, nested
+from tests.conformance.workflows import each, each_rests, items, line, nested
 from tests.support.stores import FAKE, MEMORY, VALKEY, StoreCase, counted_ids
 from wf_core.errors import WfError
 from wf_core.models import Workflow
@@ -21,12 +21,18 @@ WORKFLOWS: dict[str, tuple[Callable[[], Workflow], dict[str, Any]]] = {
     "line": (line, {"value": "x"}),
     "quiesce": (lambda: each(active=3, outstanding=5, follow_up=True), items(9)),
     "continue": (lambda: each(active=2, outstanding=4, interrupt="continue", follow_up=True), items(9)),
+    "waits": (lambda: each_rests(active=3, until="2001-01-01T00:00:00Z"), items(9)),
+    "far waits": (lambda: each_rests(active=3, until="2100-01-01T00:00:00Z"), items(9)),
     "skip": (lambda: each(active=3, item_error={"action": "skip"}), items(9)),
     "staged": (lambda: each(active=4), items(70)),
     "nested": (lambda: nested(outer="continue", inner="quiesce"), items(3, 4)),
     "nested continue": (lambda: nested(outer="quiesce", inner="continue"), items(3, 4)),
 }
-MIX = "claim " * 9 + "commit " * 9 + "repeat give_back lost renew pause resume resume release due republish load cancel"
+MIX = (
+    "claim " * 9
+    + "commit " * 9
+    + "repeat give_back lost renew pause resume resume release due fire republish load cancel"
+)
 STEPS = 130
 
 
@@ -133,10 +139,14 @@ class Walker:
     def republish(self, frame: str, _outcome: str) -> Any:
         return self.run.store.republish(self.run.incarnation, frame, "1", look_ms=0, send=True)
 
+    def fire(self, _frame: str, _outcome: str) -> Any:
+        count, ready = self.run.store.fire(self.run.incarnation)
+        return count, self.told(ready)
+
     def due(self, _frame: str, _outcome: str) -> Any:
         due = self.run.store.due(self.run.incarnation)
         assert due is not None
-        return due.status, due.release, sorted(due.expired), due.unclaimed
+        return due.status, due.release, due.elapsed, sorted(due.expired), due.unclaimed
 
     def cancel(self, frame: str, outcome: str) -> Any:
         # Rarely, or every walk would end at once.

@@ -153,6 +153,50 @@ def nested(
     )
 
 
+def resting(**moment: Any) -> Workflow:
+    """``first``, a wait named ``rest``, ``second``; an ``ask`` of the second is asked about, then it ends."""
+    return _document(
+        "resting",
+        "first",
+        [
+            _node("first", "state.last"),
+            {"id": "rest", "type": "wait", **moment},
+            _node("second", "state.last", reads="input.value"),
+            _ASK,
+        ],
+        [
+            ("first", "ok", "rest"),
+            ("first", "ask", "rest"),
+            ("rest", "elapsed", "second"),
+            ("second", "ok", "__end__"),
+            ("second", "ask", "ask"),
+            ("ask", "submitted", "__end__"),
+        ],
+    )
+
+
+def each_rests(*, active: int = 2, outstanding: int = 8, interrupt: str = "quiesce", **moment: Any) -> Workflow:
+    """Each item is worked on, asked about where ``work`` says so, and rests otherwise."""
+    return _document(
+        "each_rests",
+        "each",
+        [
+            _each("each", "input.items", active=active, outstanding=outstanding, interrupt=interrupt),
+            _node("work", reads="context.foreach.each.item"),
+            {"id": "rest", "type": "wait", **moment},
+            _ASK,
+        ],
+        [
+            ("each", "loop", "work"),
+            ("work", "ok", "rest"),
+            ("work", "ask", "ask"),
+            ("rest", "elapsed", "each"),
+            ("ask", "submitted", "each"),
+            ("each", "done", "__end__"),
+        ],
+    )
+
+
 def items(count: int, orders: int = 0) -> dict[str, Any]:
     """An input of ``count`` items, each with so many orders."""
     return {"items": [{"name": f"n{i}", "orders": [10 * i + j for j in range(orders)]} for i in range(count)]}

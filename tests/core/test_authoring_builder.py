@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
 import pytest
@@ -24,10 +25,11 @@ from wf_core.authoring import (
     state_path,
 )
 from wf_core.errors import WorkflowExecutionError
-from wf_core.models import CapabilityRef, InterruptNode, NodeUse, OutputBinding, Workflow
+from wf_core.models import CapabilityRef, InterruptNode, NodeUse, OutputBinding, RetryPolicy, Workflow
 from wf_core.paths import GraphSourcePath, StatePath
 from wf_core.run_limits import RunLimits
 from wf_core.run_state import RunStatus, RuntimeContext
+from wf_core.runtime import next_due
 
 # --- The billing workflow ---
 
@@ -717,3 +719,61 @@ def test_the_builder_keeps_the_capabilities_in_use() -> None:
 
     assert list(g.registry()) == list(g.async_registry()) == ["see", "join_letters"]
     assert isinstance(see, NodeSpec)
+
+
+# --- Waits and policies ---
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ({"for_seconds": 90}, {"for_seconds": 90}),
+        ({"until": datetime(2030, 1, 31, 9, tzinfo=UTC)}, {"until": "2030-01-31T09:00:00+00:00"}),
+        ({"until": "2030-01-31T09:00:00Z"}, {"until": "2030-01-31T09:00:00Z"}),
+        ({"until": input_path("due")}, {"until": "input.due"}),
+        ({"until": state_path("due")}, {"until": "state.due"}),
+    ],
+)
+def test_a_wait_takes_seconds_a_time_or_the_path_of_one(given: dict[str, Any], kept: dict[str, Any]) -> None:
+    step = WorkflowBuilder("w", BillingIn, BillingState, BillingOut).wait(**given)
+
+    assert step.model_dump(mode="json") == {"id": "wait", "type": "wait", **kept}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{}, {"for_seconds": 1, "until": input_path("due")}, {"until": datetime(2030, 1, 31)}, {"for_seconds": -1}],  # noqa: DTZ001
+)
+def test_a_wait_that_says_nothing_usable_is_refused_and_adds_no_step(given: dict[str, Any]) -> None:
+    flow = WorkflowBuilder("w", BillingIn, BillingState, BillingOut)
+
+    with pytest.raises(ValueError):
+        flow.wait(**given)
+
+    assert flow.wait(for_seconds=1).id == "wait"
+
+
+def test_a_workflow_with_waits_runs_in_memory_by_the_clock_it_is_given() -> None:
+    flow = WorkflowBuilder("w", BillingIn, BillingState, BillingOut)
+    rest = flow.wait(for_seconds=90)
+    flow.set_entry_point(rest)
+    flow.set_route(rest, "elapsed", END)
+    noon = datetime(2030, 1, 31, 12, tzinfo=UTC)
+
+    run = flow.execute({"orders": []}, clock=lambda: noon)
+    assert next_due(run) == noon + timedelta(seconds=90)
+    assert flow.resume(run, clock=lambda: noon + timedelta(seconds=90)).status is RunStatus.COMPLETED
+
+
+def test_a_capability_and_its_use_may_have_retry_policies() -> None:
+    policy = RetryPolicy(max_attempts=5, non_retryable=["CardRefused"])
+
+    @node(retry=policy)
+    def pay(payload: ChargeIn) -> Receipt:
+        return Receipt(receipt="")
+
+    flow = WorkflowBuilder("w", BillingIn, BillingState, BillingOut)
+    step = flow.use(pay, retry=RetryPolicy(max_attempts=1), input=[], output=[])
+
+    assert pay.to_node_def().retry == policy
+    assert step.retry == RetryPolicy(max_attempts=1)

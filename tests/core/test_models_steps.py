@@ -15,6 +15,7 @@ from wf_core.models import (
     NodeUse,
     Step,
     SubgraphNode,
+    WaitNode,
 )
 from wf_core.paths import GraphSourcePath, LocalPath, StatePath
 
@@ -46,6 +47,7 @@ def node(**overrides: object) -> dict[str, object]:
         ({"type": "condition", "id": "c", "check": {"op": "exists", "path": "input.x"}}, ConditionNode),
         (foreach(), ForeachNode),
         (interrupt(), InterruptNode),
+        ({"type": "wait", "id": "w", "until": "input.due"}, WaitNode),
         ({"type": "join", "id": "j"}, JoinNode),
         ({"type": "end", "id": "e"}, EndNode),
     ],
@@ -71,7 +73,8 @@ def test_a_step_needs_a_known_type_and_an_id(raw: dict[str, object]) -> None:
 def test_the_published_schema_requires_the_type_of_a_step() -> None:
     definitions = steps.json_schema()["$defs"]
 
-    for name in ("NodeUse", "SubgraphNode", "ConditionNode", "ForeachNode", "InterruptNode", "JoinNode", "EndNode"):
+    kinds = (NodeUse, SubgraphNode, ConditionNode, ForeachNode, InterruptNode, WaitNode, JoinNode, EndNode)
+    for name in (kind.__name__ for kind in kinds):
         assert "type" in definitions[name]["required"]
 
 

@@ -71,3 +71,19 @@ def test_a_step_is_given_what_the_control_steps_after_it_read(mode: Literal["ser
     assert "b" in needs["work"].state
     assert needs["each"].input
     assert needs["last"] == Needs(state=frozenset({"c", "a"}))
+
+
+def test_whoever_goes_on_after_a_wait_is_given_what_follows_and_whoever_begins_it_is_not() -> None:
+    made = flow("concurrent")
+    document = made.model_dump(mode="json", by_alias=True)
+    document["nodes"].append({"id": "rest", "type": "wait", "until": "state.b"})
+    document["edges"] = [
+        {**edge, "to": "rest"} if edge["from"] == "each" and edge["outcome"] == "done" else edge
+        for edge in document["edges"]
+    ] + [{"from": "rest", "outcome": "elapsed", "to": "check_again"}]
+    document["nodes"].append({"id": "check_again", "type": "condition", "check": {"op": "exists", "path": "state.c"}})
+    document["edges"] += [{"from": "check_again", "outcome": word, "to": "last"} for word in ("true", "false")]
+    needs = compile_plan(Workflow.model_validate(document)).needs
+
+    assert needs["rest"].state == {"b", "c"}
+    assert needs["each"] == Needs(state=frozenset({"b"}), input=True)

@@ -211,6 +211,42 @@ def test_declared_and_whole_sources_of_loops_pass(over: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("until", "expected"),
+    [
+        ("input.value", []),
+        ("state.value", []),
+        ("2030-01-31T09:00:00Z", []),
+        ("input.nothing", [("invalid_source_path", "nodes[0].until")]),
+        ("state.nothing", [("invalid_source_path", "nodes[0].until")]),
+    ],
+)
+def test_waits_read_their_time_from_declared_fields(until: str, expected: list[tuple[str, str]]) -> None:
+    checked = workflow(["s.elapsed -> END"], [{"id": "s", "type": "wait", "until": until}])
+
+    assert found(checked) == expected
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"for_seconds": None},
+        {"for_seconds": "90"},
+        {"for_seconds": -1},
+        {"until": "state.value"},
+        {"for_seconds": None, "until": "soon"},
+        {"for_seconds": None, "until": "2030-01-31"},
+        {"for_seconds": None, "until": 5},
+    ],
+)
+def test_a_wait_that_was_changed_into_none_is_reported(changes: dict[str, Any]) -> None:
+    checked = workflow(["s.elapsed -> END"], [{"id": "s", "type": "wait", "for_seconds": 90}])
+    for name, value in changes.items():
+        setattr(checked.nodes[0], name, value)
+
+    assert found(checked) == [("malformed_model", "nodes[0]")]
+
+
+@pytest.mark.parametrize(
     ("target", "sound"),
     [("state.errors", True), ("state.value", False), ("state.nothing", False), ("state.errors.deep", False)],
 )

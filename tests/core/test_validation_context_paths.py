@@ -244,6 +244,7 @@ MISSING = "context.foreach.missing.item"
             id="right operand",
         ),
         pytest.param(foreach("s", MISSING), "nodes[0].over", id="foreach source"),
+        pytest.param({"id": "s", "type": "wait", "until": MISSING}, "nodes[0].until", id="time of a wait"),
         pytest.param(
             {"id": "s", "type": "interrupt", "kind": "approval", "request": [reads(MISSING)]},
             "nodes[0].request[0].path",
@@ -264,7 +265,9 @@ MISSING = "context.foreach.missing.item"
     ],
 )
 def test_every_place_that_reads_context_is_checked(step: dict[str, Any], place: str) -> None:
-    outcomes = {"condition": ["true", "false"], "interrupt": ["submitted"]}.get(step["type"], ["ok"])
+    outcomes = {"condition": ["true", "false"], "interrupt": ["submitted"], "wait": ["elapsed"]}.get(
+        step["type"], ["ok"]
+    )
     routes = [f"s.{outcome} -> END" for outcome in outcomes]
     if step["type"] == "foreach":
         routes = ["s.loop -> work", "work.ok -> s", "s.done -> END"]

@@ -195,6 +195,7 @@ def test_each_mistake_has_its_code_and_place(
         ({"id": "s", "type": "subgraph", "workflow": "w", "outcomes": ["yes", "no"]}, ["yes", "no"]),
         (condition("s"), ["true", "false"]),
         ({"id": "s", "type": "interrupt", "kind": "k", "outcomes": ["approved", "expired"]}, ["approved", "expired"]),
+        ({"id": "s", "type": "wait", "for_seconds": 1}, ["elapsed"]),
         ({"id": "s", "type": "join"}, ["done"]),
     ],
 )

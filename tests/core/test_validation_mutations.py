@@ -38,7 +38,8 @@ def every_kind_of_step() -> Workflow:
             "inner.completed_with_errors -> join",
             "join.done -> outer",
             "outer.done -> ask",
-            "ask.submitted -> child",
+            "ask.submitted -> rest",
+            "rest.elapsed -> child",
             "child.ok -> stop",
         ],
         [
@@ -58,6 +59,7 @@ def every_kind_of_step() -> Workflow:
                 "request": [reads("input.value")],
                 "resume": [{"source": "answer", "target": "state.value"}],
             },
+            {"id": "rest", "type": "wait", "until": "state.value"},
             {"id": "child", "type": "subgraph", "workflow": "child", "input": [reads("state", ".")]},
             end("stop"),
         ],

@@ -5,29 +5,44 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from tests.support.random_flows import FlowMaker, answer, note, out_of_order
-from tests.support.simulation import Faults, Simulation
+from tests.support.simulation import START_MS, Faults, Simulation
 from wf_core.models import Workflow
 from wf_core.run_state import RunState, RunStatus
-from wf_core.runtime import PreparedSubgraph, execute_workflow, resume_workflow
+from wf_core.runtime import PreparedSubgraph, execute_workflow, next_due, resume_workflow
 from wf_worker.store.protocol import RunRecord
+
+
+@dataclass
+class MovableTime:
+    """A clock for the in-memory engine."""
+
+    now: datetime
+
+    def __call__(self) -> datetime:
+        return self.now
 
 
 def sequential(workflow: Workflow, workflow_input: dict[str, Any], children: Mapping[str, Workflow]) -> RunState | None:
     """The in-memory engine's run, answered like the other one; None when it failed."""
     handlers = {"note": note}
     subgraphs = {name: PreparedSubgraph(child, handlers) for name, child in children.items()}
+    clock = MovableTime(datetime.fromtimestamp(START_MS / 1000, UTC))
     try:
-        run = execute_workflow(workflow, workflow_input, handlers, subgraphs=subgraphs)
-        while run.status is RunStatus.INTERRUPTED:
-            assert run.interrupt is not None
-            run = resume_workflow(
-                workflow, run, handlers, resume_payload=answer(run.interrupt.payload), subgraphs=subgraphs
-            )
+        run = execute_workflow(workflow, workflow_input, handlers, subgraphs=subgraphs, clock=clock)
+        while run.status in (RunStatus.INTERRUPTED, RunStatus.RUNNING):
+            payload = None if run.interrupt is None else answer(run.interrupt.payload)
+            if payload is None:
+                due = next_due(run)
+                assert due is not None and due > clock.now
+                clock.now = due
+            run = resume_workflow(workflow, run, handlers, resume_payload=payload, subgraphs=subgraphs, clock=clock)
     except ValueError as error:
         assert "unlucky" in str(error)
         return None

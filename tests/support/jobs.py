@@ -70,6 +70,33 @@ def squares(name: str = "squares", spec: Any = square) -> WorkflowBuilder:
     return flow
 
 
+class Late(BaseModel):
+    numbers: list[int]
+    due: str
+
+
+def resting(seconds: float) -> WorkflowBuilder:
+    """Every number rests and is squared; then the run waits until the time that its input names."""
+    flow = WorkflowBuilder("resting", Late, Results, Results)
+    each = flow.foreach(
+        id="each", over=input_path("numbers"), as_="number", mode="concurrent", concurrent={"max_active": 4}
+    )
+    rest = flow.wait(id="rest", for_seconds=seconds)
+    step = flow.use(
+        square,
+        input=[input_from(each.item, "n")],
+        output=[output_to("line", state_path("lines")), output_to("total", state_path("total"))],
+    )
+    late = flow.wait(id="late", until=input_path("due"))
+    flow.set_entry_point(each)
+    flow.set_route(each, "loop", rest)
+    flow.set_route(rest, "elapsed", step)
+    flow.set_route(step, "ok", each)
+    flow.set_route(each, "done", late)
+    flow.set_route(late, "elapsed", END)
+    return flow
+
+
 class Folder(BaseModel):
     folder: str
     numbers: list[int]

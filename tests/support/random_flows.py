@@ -115,8 +115,8 @@ class FlowMaker:
         """A sequence of steps; gives the routes that leave it."""
         exits: list[tuple[str, str]] = [entered] if entered else []
         for _ in range(self.rng.randrange(1, 4)):
-            weights = [5, 4 if depth else 0, 2, int(self.interrupts), int(self.subgraphs and depth > 0)]
-            kind = self.rng.choices(["node", "foreach", "condition", "interrupt", "subgraph"], weights)[0]
+            weights = [5, 4 if depth else 0, 2, 1, int(self.interrupts), int(self.subgraphs and depth > 0)]
+            kind = self.rng.choices(["node", "foreach", "condition", "wait", "interrupt", "subgraph"], weights)[0]
             first, exits_after = getattr(self, f"_{kind}")(owners, depth)
             for source, outcome in exits:
                 self._edge(source, outcome, first)
@@ -154,6 +154,12 @@ class FlowMaker:
         inner, exits = self._node(owners, depth)
         self._edge(step, "true", inner)
         return step, [*exits, (step, "false")]
+
+    def _wait(self, owners: list[str], depth: int) -> tuple[str, list[tuple[str, str]]]:
+        step = self._id("w")
+        moment = self.rng.choice([{"for_seconds": 0.01}, {"for_seconds": 0.05}, {"until": "2023-11-14T22:14:00Z"}])
+        self.nodes.append({"id": step, "type": "wait", **moment})
+        return step, [(step, "elapsed")]
 
     def _interrupt(self, owners: list[str], depth: int) -> tuple[str, list[tuple[str, str]]]:
         step = self._id("i")

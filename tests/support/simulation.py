@@ -25,6 +25,8 @@ from wf_worker.store.runs import RunStore
 from wf_worker.sweeper import Receipts, Sweeper
 
 LEASE_MS = 30_000
+START_MS = 1_700_000_000_000
+"""What time it is when a simulation begins; random workflows wait until a time shortly after."""
 
 
 @dataclass
@@ -65,7 +67,7 @@ class Simulation:
     ) -> None:
         self.rng = random.Random(seed)
         self.faults = faults or Faults()
-        self.now_ms = 1_700_000_000_000
+        self.now_ms = START_MS
         self.seen: Counter[str] = Counter()
         keys = Keys()
         self.records: Records = records or MemoryRecords(keys, clock=lambda: self.now_ms)
@@ -173,3 +175,4 @@ class Simulation:
         report = self.sweeper.sweep()
         self.seen["recovered"] += report.recovered
         self.seen["republished"] += report.republished
+        self.seen["fired"] += report.fired

@@ -151,3 +151,22 @@ def test_a_backlog_is_looked_at_in_growing_intervals_and_never_amplified() -> No
     assert sent <= 1
     assert looks[:4] == [5_000, 5_000, 10_000, 20_000]
     assert max(looks[:-1]) <= 600_000
+
+
+def test_a_sweeper_goes_on_with_everything_whose_time_has_come(world: World) -> None:
+    count = 150
+    published = world.store.publish(jobs.resting(60).compile())
+    late = {"numbers": list(range(count)), "due": "2001-01-01T00:00:00Z"}
+    created = world.store.create(world.store.new_run("run", published.digest, late, max_steps=1_000))
+    world.queue.publish(created.ready)
+    world.drain()
+    assert world.store.waits_until(created.incarnation) == world.now_ms + 60_000
+
+    fired = 0
+    for _ in range(count // 4 + 1):
+        assert world.sweeper.sweep().fired == 0
+        world.now_ms += 60_000
+        fired += world.sweeper.sweep().fired
+        world.drain()
+
+    assert (world.status(created.incarnation), fired) == ("completed", count)

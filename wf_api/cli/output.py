@@ -180,6 +180,7 @@ def print_run(run: RunView, *, as_json: bool) -> None:
             "error": None if run["error"] is None else error_text(run),
             "input": run.get("input"),
             "steps": f"{run['steps_executed']} of {run['limits']['max_steps']}",
+            "waits until": run["waits_until"],
             "created": run["created_at"],
             "ended": run["ended_at"],
         }

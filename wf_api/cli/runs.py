@@ -15,6 +15,7 @@ from wf_api.cli.options import TIMEOUT_DEFAULT, URL_DEFAULT, AsJson, Cursor, Lim
 from wf_api.client import WaitTimeout, WorkflowClient
 from wf_api.client.calls import reached
 from wf_api.wire import MAX_WAIT_SECONDS, RunView
+from wf_core.run_state import TraceLevel
 
 app = typer.Typer(no_args_is_help=True, help="Start runs, look at them, answer what they ask.")
 
@@ -38,6 +39,9 @@ def start(
         str | None, typer.Option("--idempotency-key", help="The same key starts the same run once.")
     ] = None,
     max_steps: Annotated[int | None, typer.Option("--max-steps", min=1, help="The run's step budget.")] = None,
+    trace: Annotated[
+        TraceLevel, typer.Option("--trace", help="How much of its history is kept: all, no payloads, or none.")
+    ] = "full",
     wait: Wait = 0,
     url: Url = URL_DEFAULT,
     timeout: Timeout = TIMEOUT_DEFAULT,
@@ -57,6 +61,7 @@ def start(
             run_id=run_id,
             idempotency_key=idempotency_key,
             max_steps=max_steps,
+            trace=trace,
             wait_seconds=min(wait, MAX_WAIT_SECONDS),
         )
         _waited(client, run, wait, started, as_json=as_json)

@@ -25,6 +25,7 @@ from wf_api.wire import (
     WorkflowPage,
     WorkflowView,
 )
+from wf_core.run_state import TraceLevel
 
 
 class AsyncWorkflowClient:
@@ -87,6 +88,7 @@ class AsyncWorkflowClient:
         open_policy: str | None = None,
         closed_policy: str | None = None,
         max_steps: int | None = None,
+        trace: TraceLevel = "full",
         wait_seconds: float = 0,
     ) -> RunView:
         """Starts a run of a workflow (the latest version unless one is named) or of a digest.
@@ -104,6 +106,7 @@ class AsyncWorkflowClient:
             open_policy=open_policy,
             closed_policy=closed_policy,
             max_steps=max_steps,
+            trace=trace,
             wait_seconds=wait_seconds,
         )
         return await self._send(call)

@@ -15,6 +15,7 @@ from wf_api.wire import ENDED, MAX_WAIT_SECONDS, SETTLED, RunView
 from wf_core.authoring import WorkflowBuilder
 from wf_core.models.json_values import validate_strict_json_value
 from wf_core.models.workflow import Workflow
+from wf_core.run_state import TraceLevel
 
 DEFAULT_URL: Final = "http://127.0.0.1:8000"
 DEFAULT_TIMEOUT_SECONDS: Final = 30.0
@@ -93,6 +94,7 @@ def start(
     open_policy: str | None,
     closed_policy: str | None,
     max_steps: int | None,
+    trace: TraceLevel,
     wait_seconds: float,
 ) -> Call:
     """Starts a run."""
@@ -106,6 +108,7 @@ def start(
         open_policy=open_policy,
         closed_policy=closed_policy,
         limits=None if max_steps is None else {"max_steps": max_steps},
+        trace=None if trace == "full" else trace,
         wait_seconds=wait_seconds or None,
     )
     return Call("POST", "/v1/runs", body=body, extra_seconds=min(wait_seconds, MAX_WAIT_SECONDS))

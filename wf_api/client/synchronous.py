@@ -24,6 +24,7 @@ from wf_api.wire import (
     WorkflowPage,
     WorkflowView,
 )
+from wf_core.run_state import TraceLevel
 
 
 class WorkflowClient:
@@ -86,6 +87,7 @@ class WorkflowClient:
         open_policy: str | None = None,
         closed_policy: str | None = None,
         max_steps: int | None = None,
+        trace: TraceLevel = "full",
         wait_seconds: float = 0,
     ) -> RunView:
         """Starts a run of a workflow (the latest version unless one is named) or of a digest.
@@ -103,6 +105,7 @@ class WorkflowClient:
             open_policy=open_policy,
             closed_policy=closed_policy,
             max_steps=max_steps,
+            trace=trace,
             wait_seconds=wait_seconds,
         )
         return self._send(call)

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from wf_api.services.runs import ClosedPolicy, OpenPolicy, StartRequest
 from wf_api.wire import MAX_PAGE, MAX_WAIT_SECONDS, RunStatus
 from wf_core.errors import WfError
+from wf_core.run_state import TraceLevel
 
 RUN_ID: Final = r"^[A-Za-z0-9][A-Za-z0-9_.:@-]{0,127}$"
 DIGEST: Final = r"^sha256:[0-9a-f]{64}$"
@@ -74,6 +75,9 @@ class StartRun(_Request):
         ClosedPolicy, Field(description="What to do when run_id belongs to a run that has ended.")
     ] = "reject"
     limits: Limits | None = None
+    trace: Annotated[
+        TraceLevel, Field(description="How much of its history is kept: full, without payloads, or none.")
+    ] = "full"
     wait_seconds: WaitSeconds = 0
 
     @model_validator(mode="after")
@@ -96,6 +100,7 @@ class StartRun(_Request):
             open_policy=self.open_policy,
             closed_policy=self.closed_policy,
             max_steps=None if self.limits is None else self.limits.max_steps,
+            trace=self.trace,
         )
 
 

@@ -27,6 +27,7 @@ from wf_api.wire import (
 from wf_core.errors import WfError, WorkflowExecutionError
 from wf_core.plan import Plan, Program
 from wf_core.reducers import reducer_definition
+from wf_core.run_state import TraceLevel
 from wf_core.runtime.kernel import check_input
 from wf_worker.errors import RequestRefused, StoreError
 from wf_worker.settings import Settings
@@ -55,6 +56,7 @@ class StartRequest:
     open_policy: OpenPolicy = "fail"
     closed_policy: ClosedPolicy = "reject"
     max_steps: int | None = None
+    trace: TraceLevel = "full"
 
     def fingerprint(self) -> str:
         """Two requests under one idempotency key must have the same."""
@@ -67,6 +69,7 @@ class StartRequest:
             self.open_policy,
             self.closed_policy,
             self.max_steps,
+            self.trace,
         ]
         return hashlib.sha256(encode(parts)).hexdigest()
 
@@ -144,7 +147,7 @@ class RunService:
             max_steps=request.max_steps or self._settings.max_steps,
             open_policy=request.open_policy,
             closed_policy=request.closed_policy,
-            extras={"version": version} if version else {},
+            extras={"trace": request.trace, **({"version": version} if version else {})},
         )
         created = self._create(new)
         self._send(created.ready)
@@ -322,7 +325,8 @@ class RunService:
 
     def _view(self, incarnation: str, run_id: str, *, with_input: bool = False) -> RunView:
         record = self._record(incarnation, run_id, with_input=with_input)
-        return run_view(record, self._open(record), with_input=with_input)
+        waits_until = None if record.ended else self._store.waits_until(record.incarnation)
+        return run_view(record, self._open(record), waits_until, with_input=with_input)
 
     def _send(self, ready: Sequence[Ready]) -> None:
         """Messages are hints: what the caller asked for is stored already, and a sweeper finds frames without one."""

@@ -25,7 +25,9 @@ def time_text(ms: int) -> str:
     return (_EPOCH + timedelta(milliseconds=ms)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def run_view(record: RunRecord, interrupts: Sequence[OpenInterrupt], *, with_input: bool = False) -> RunView:
+def run_view(
+    record: RunRecord, interrupts: Sequence[OpenInterrupt], waits_until_ms: int | None, *, with_input: bool = False
+) -> RunView:
     """The run envelope. An ended run has no open interrupts, whatever is still stored of them."""
     shown = [] if record.ended else [interrupt_view(opened) for opened in interrupts]
     view: RunView = {
@@ -42,6 +44,7 @@ def run_view(record: RunRecord, interrupts: Sequence[OpenInterrupt], *, with_inp
         "error": None if record.error is None else _error_view(record.error),
         "interrupt": shown[0] if shown else None,
         "interrupts": shown,
+        "waits_until": None if waits_until_ms is None else time_text(waits_until_ms),
         "limits": {"max_steps": record.max_steps},
         "steps_executed": record.steps_executed,
         "recovered_frames": record.recovered_frames,

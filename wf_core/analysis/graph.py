@@ -21,6 +21,7 @@ from wf_core.models.steps import (
     JoinNode,
     NodeUse,
     SubgraphNode,
+    WaitNode,
 )
 from wf_core.models.workflow import Edge, Workflow
 from wf_core.tokens import END
@@ -28,9 +29,12 @@ from wf_core.tokens import END
 LOOP_OUTCOME: Final = "loop"
 DONE_OUTCOME: Final = "done"
 COMPLETED_WITH_ERRORS_OUTCOME: Final = "completed_with_errors"
+ELAPSED_OUTCOME: Final = "elapsed"
 
-AnyStep: TypeAlias = NodeUse | SubgraphNode | ConditionNode | ForeachNode | InterruptNode | EndNode | JoinNode
-_STEP_KINDS: Final = (NodeUse, SubgraphNode, ConditionNode, ForeachNode, InterruptNode, EndNode, JoinNode)
+AnyStep: TypeAlias = (
+    NodeUse | SubgraphNode | ConditionNode | ForeachNode | InterruptNode | WaitNode | EndNode | JoinNode
+)
+_STEP_KINDS: Final = (NodeUse, SubgraphNode, ConditionNode, ForeachNode, InterruptNode, WaitNode, EndNode, JoinNode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +87,8 @@ class WorkflowGraph:
             return _foreach_outcomes(step)
         if isinstance(step, EndNode):
             return ()
+        if isinstance(step, WaitNode):
+            return (ELAPSED_OUTCOME,)
         if isinstance(step, JoinNode):
             return (DONE_OUTCOME,)
         return texts(step.outcomes)

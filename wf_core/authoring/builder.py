@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final, Literal, Self
 
 from wf_core.authoring.bindings import (
@@ -31,9 +32,11 @@ from wf_core.authoring.schemas import SchemaLike, schema_ref_from, state_schema_
 from wf_core.authoring.standard import RUNTIME_ERROR
 from wf_core.authoring.subgraphs import PreparedChild, PreparedChildren
 from wf_core.errors import WorkflowExecutionError
+from wf_core.instants import milliseconds
 from wf_core.models.conditions import Condition
 from wf_core.models.input_bindings import InputBinding, InputValueBinding, StepInputBinding
 from wf_core.models.refs import CapabilityRef
+from wf_core.models.retries import RetryPolicy
 from wf_core.models.schemas import NodeDef
 from wf_core.models.steps import (
     ConditionNode,
@@ -46,6 +49,7 @@ from wf_core.models.steps import (
     NodeUse,
     OutputBinding,
     SubgraphNode,
+    WaitNode,
 )
 from wf_core.models.workflow import Workflow
 from wf_core.models.workflow_refs import WorkflowRef, workflow_ref_from
@@ -53,8 +57,8 @@ from wf_core.paths import LocalPath
 from wf_core.plan import condition_paths
 from wf_core.reducers import ReducerDefinition
 from wf_core.run_limits import RunLimits
-from wf_core.run_state import RunState
-from wf_core.runtime import execute_workflow, execute_workflow_async, resume_workflow, resume_workflow_async
+from wf_core.run_state import RunState, TraceLevel
+from wf_core.runtime import Clock, execute_workflow, execute_workflow_async, resume_workflow, resume_workflow_async
 from wf_core.tokens import END
 from wf_core.validation import ValidationReport
 
@@ -126,7 +130,7 @@ class WorkflowBuilder:
         input: StepInputs | None = None,
         output: StepOutputs | None = None,
         desc: str | None = None,
-        retry: int | None = None,
+        retry: int | RetryPolicy | None = None,
         timeout_seconds: int | None = None,
     ) -> NodeUse:
         """A step that calls a capability.
@@ -158,7 +162,7 @@ class WorkflowBuilder:
         input: StepInputs = (),
         output: StepOutputs = (),
         desc: str | None = None,
-        retry: int | None = None,
+        retry: int | RetryPolicy | None = None,
         timeout_seconds: int | None = None,
     ) -> NodeUse:
         """A step that calls a capability resolved elsewhere: nothing is registered, nothing is bound by name."""
@@ -281,6 +285,22 @@ class WorkflowBuilder:
                 **documents,
             )
         )
+
+    def wait(
+        self, *, id: str | None = None, for_seconds: float | None = None, until: SourceLike | datetime | None = None
+    ) -> WaitNode:
+        """A step that goes on with ``elapsed`` after some seconds, or at a time; it holds no worker meanwhile.
+
+        One of the two. ``until`` is a time with its zone, as a ``datetime`` or as RFC 3339 text, or the path where the
+        run finds such a text.
+        """
+        moment: Any = until
+        if isinstance(until, datetime):
+            milliseconds(until)  # refuses one without a zone
+            moment = until.isoformat()
+        elif until is not None and not (isinstance(until, str) and until[:1].isdigit()):
+            moment = source_path(until)
+        return self._graph.add(WaitNode(id=self._graph.free_id(id, "wait"), for_seconds=for_seconds, until=moment))
 
     def condition(self, *, check: CheckLike, id: str | None = None) -> ConditionNode:
         """A step with the outcomes ``true`` and ``false``."""
@@ -440,8 +460,18 @@ class WorkflowBuilder:
         """The reducers that the builder was given."""
         return dict(self._reducers)
 
-    def execute(self, input: Mapping[str, Any], *, limits: RunLimits | None = None) -> RunState:
-        """Run the workflow in memory until it completes or waits; raises what a step raised."""
+    def execute(
+        self,
+        input: Mapping[str, Any],
+        *,
+        limits: RunLimits | None = None,
+        clock: Clock | None = None,
+        trace: TraceLevel = "full",
+    ) -> RunState:
+        """Run the workflow in memory until it completes or waits; raises what a step raised.
+
+        ``clock`` says what time it is: needed where a step waits for a time. ``trace`` says how much history is kept.
+        """
         workflow = self.compile()
         return execute_workflow(
             workflow,
@@ -450,9 +480,18 @@ class WorkflowBuilder:
             reducers=self._reducers,
             subgraphs=self._children.for_run(workflow, build_registry),
             limits=limits,
+            clock=clock,
+            trace=trace,
         )
 
-    async def execute_async(self, input: Mapping[str, Any], *, limits: RunLimits | None = None) -> RunState:
+    async def execute_async(
+        self,
+        input: Mapping[str, Any],
+        *,
+        limits: RunLimits | None = None,
+        clock: Clock | None = None,
+        trace: TraceLevel = "full",
+    ) -> RunState:
         """Like :meth:`execute`, with asynchronous capabilities."""
         workflow = self.compile()
         return await execute_workflow_async(
@@ -462,12 +501,20 @@ class WorkflowBuilder:
             reducers=self._reducers,
             subgraphs=self._children.for_run(workflow, build_async_registry),
             limits=limits,
+            clock=clock,
+            trace=trace,
         )
 
     def resume(
-        self, run: RunState, *, payload: Mapping[str, Any] | None = None, outcome: str = "submitted"
+        self,
+        run: RunState,
+        *,
+        payload: Mapping[str, Any] | None = None,
+        outcome: str = "submitted",
+        clock: Clock | None = None,
+        trace: TraceLevel = "full",
     ) -> RunState:
-        """Answer the interrupt of a run, or go on with a run that waits for nothing."""
+        """Answer the interrupt of a run, or go on with a run that waits for nothing, or for a time that has come."""
         workflow = self.compile()
         return resume_workflow(
             workflow,
@@ -477,10 +524,18 @@ class WorkflowBuilder:
             resume_outcome=outcome,
             reducers=self._reducers,
             subgraphs=self._children.for_run(workflow, build_registry),
+            clock=clock,
+            trace=trace,
         )
 
     async def resume_async(
-        self, run: RunState, *, payload: Mapping[str, Any] | None = None, outcome: str = "submitted"
+        self,
+        run: RunState,
+        *,
+        payload: Mapping[str, Any] | None = None,
+        outcome: str = "submitted",
+        clock: Clock | None = None,
+        trace: TraceLevel = "full",
     ) -> RunState:
         """Like :meth:`resume`, with asynchronous capabilities."""
         workflow = self.compile()
@@ -492,6 +547,8 @@ class WorkflowBuilder:
             resume_outcome=outcome,
             reducers=self._reducers,
             subgraphs=self._children.for_run(workflow, build_async_registry),
+            clock=clock,
+            trace=trace,
         )
 
     # --- Leaves -------------------------------------------------------------------------------------------------------
@@ -523,7 +580,7 @@ class WorkflowBuilder:
         input: list[StepInputBinding],
         output: list[OutputBinding],
         desc: str | None,
-        retry: int | None,
+        retry: int | RetryPolicy | None,
         timeout_seconds: int | None,
     ) -> NodeUse:
         return self._graph.add(

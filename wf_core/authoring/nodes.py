@@ -16,6 +16,7 @@ from wf_core.authoring.outputs import plain_output
 from wf_core.authoring.returns import NodeReturn, Nothing
 from wf_core.authoring.signatures import contract_of, is_coroutine_function, label_of
 from wf_core.errors import WorkflowExecutionError
+from wf_core.models.retries import RetryPolicy
 from wf_core.models.schemas import NodeDef, SchemaRef
 from wf_core.run_state import RuntimeContext
 
@@ -51,7 +52,7 @@ class NodeSpec(Generic[InputT, OutputT]):
     output_schema_contract: Mapping[str, Any] | None = None
     """The published output schema, where it is not that of the model."""
 
-    retry: int | None = None
+    retry: int | RetryPolicy | None = None
     """Repetitions for uses that set none."""
 
     timeout_seconds: int | None = None
@@ -166,7 +167,7 @@ def node(
     outcomes: Sequence[str] | None = None,
     description: str | None = None,
     is_async: bool | None = None,
-    retry: int | None = None,
+    retry: int | RetryPolicy | None = None,
     timeout_seconds: int | None = None,
 ) -> NodeSpec[Any, Any]: ...
 @overload
@@ -180,7 +181,7 @@ def node(
     outcomes: Sequence[str] | None = None,
     description: str | None = None,
     is_async: bool | None = None,
-    retry: int | None = None,
+    retry: int | RetryPolicy | None = None,
     timeout_seconds: int | None = None,
 ) -> Callable[[Callable[..., Any]], NodeSpec[Any, Any]]: ...
 def node(
@@ -193,7 +194,7 @@ def node(
     outcomes: Sequence[str] | None = None,
     description: str | None = None,
     is_async: bool | None = None,
-    retry: int | None = None,
+    retry: int | RetryPolicy | None = None,
     timeout_seconds: int | None = None,
 ) -> NodeSpec[Any, Any] | Callable[[Callable[..., Any]], NodeSpec[Any, Any]]:
     """Make a function a capability; used bare, called with options, or on a capability for a changed copy.

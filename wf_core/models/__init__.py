@@ -29,6 +29,7 @@ from wf_core.models.json_values import JsonValue, validate_strict_json_value
 from wf_core.models.reducers import ReducerRef, ReducerSpec, SiblingWritePolicy
 from wf_core.models.refs import CapabilityRef, SourceRef
 from wf_core.models.results import NodeResult
+from wf_core.models.retries import RetryPolicy
 from wf_core.models.schemas import NodeDef, SchemaRef, StateField, StateFieldDecl, StateSchema
 from wf_core.models.steps import (
     ConditionNode,
@@ -42,6 +43,7 @@ from wf_core.models.steps import (
     OutputBinding,
     Step,
     SubgraphNode,
+    WaitNode,
 )
 from wf_core.models.workflow import Edge, Workflow
 from wf_core.models.workflow_refs import WorkflowRef, workflow_ref_from
@@ -81,6 +83,7 @@ __all__ = [
     "PathOperand",
     "ReducerRef",
     "ReducerSpec",
+    "RetryPolicy",
     "SchemaRef",
     "SiblingWritePolicy",
     "SourceRef",
@@ -91,6 +94,7 @@ __all__ = [
     "StepInputBinding",
     "SubgraphNode",
     "VariadicCondition",
+    "WaitNode",
     "Workflow",
     "WorkflowRef",
     "validate_input_expression_limits",

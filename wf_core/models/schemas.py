@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self, TypeAlias, cast
+from typing import Any, Literal, Self, cast
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
 from wf_core.models.json_values import JsonValue
 from wf_core.models.reducers import ReducerRef
+from wf_core.models.retries import Retries, TimeLimit, TimeoutSeconds, is_none
 from wf_core.models.schema_documents import check_json_schema
 from wf_core.models.state_fields import FieldDocument, declared_fields, fold_fields
 from wf_core.paths import StatePath
-
-RetryCount: TypeAlias = Annotated[int, Field(ge=0, strict=True)]
-TimeoutSeconds: TypeAlias = Annotated[int, Field(gt=0, strict=True)]
-
-
-def _is_none(value: object) -> bool:
-    return value is None
 
 
 class _SchemaModel(BaseModel):
@@ -26,8 +20,8 @@ class _SchemaModel(BaseModel):
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, JsonValue] = Field(init=False)  # pyright: ignore[reportIncompatibleVariableOverride]  # how pydantic types extra keys
 
-    title: str | None = Field(default=None, exclude_if=_is_none)
-    type: str | list[str] | None = Field(default=None, exclude_if=_is_none)
+    title: str | None = Field(default=None, exclude_if=is_none)
+    type: str | list[str] | None = Field(default=None, exclude_if=is_none)
     properties: dict[str, JsonValue] = Field(default_factory=dict)
     required: list[str] = Field(default_factory=list)
 
@@ -188,8 +182,18 @@ class NodeDef(BaseModel):
     input_schema: SchemaRef
     output_schema: SchemaRef
     outcomes: list[str] = Field(min_length=1)
-    retry: RetryCount | None = None
-    """Repetitions after a failure, for hosts that repeat; the value on a step comes first."""
+    retry: Retries | None = None
+    """Repetitions after a failure, or the whole policy, for hosts that repeat. The value on a step comes first, here
+    and below; of two policies each part does."""
 
     timeout_seconds: TimeoutSeconds | None = None
-    """Time for one call, for hosts that limit it; the value on a step comes first."""
+    """Time for one call, for hosts that limit it."""
+
+    total_timeout_seconds: TimeLimit = None
+    """Time for all calls of one visit together."""
+
+    queue_timeout_seconds: TimeLimit = None
+    """Time from being ready to being taken up."""
+
+    heartbeat_seconds: TimeLimit = None
+    """Time between two signs of life of a handler."""

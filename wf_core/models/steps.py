@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal, Self, TypeAlias
 
-from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
 
+from wf_core.instants import parse_instant
 from wf_core.models.conditions import Condition
 from wf_core.models.deprecated_shapes import fold_binding_maps, fold_foreach_shapes
 from wf_core.models.input_bindings import (
@@ -21,8 +33,9 @@ from wf_core.models.input_bindings import (
     StepInputBinding,
 )
 from wf_core.models.json_values import JsonValue
+from wf_core.models.retries import Retries, TimeLimit, TimeoutSeconds, is_none
 from wf_core.models.schema_documents import SchemaDocument
-from wf_core.models.schemas import RetryCount, SchemaRef, TimeoutSeconds, object_schema
+from wf_core.models.schemas import SchemaRef, object_schema
 from wf_core.models.tagging import published_as_required
 from wf_core.models.workflow_refs import WorkflowRef
 from wf_core.paths import GraphSourcePath, LocalPath, StatePath
@@ -56,11 +69,21 @@ class NodeUse(_StepModel):
     desc: str | None = None
     input: list[StepInputBinding] = Field(default_factory=list[StepInputBinding])
     output: list[OutputBinding] = Field(default_factory=list[OutputBinding])
-    retry: RetryCount | None = None
-    """Repetitions after a failure, for hosts that repeat; None leaves it to the node definition."""
+    retry: Retries | None = None
+    """Repetitions after a failure, or the whole policy, for hosts that repeat; None leaves it to the node definition,
+    and so does each part of a policy that is left out."""
 
     timeout_seconds: TimeoutSeconds | None = None
-    """Time for one call, for hosts that limit it; None leaves it to the node definition."""
+    """Time for one call, for hosts that limit it; None leaves it, like the times below, to the node definition."""
+
+    total_timeout_seconds: TimeLimit = None
+    """Time for all calls of one visit together."""
+
+    queue_timeout_seconds: TimeLimit = None
+    """Time from being ready to being taken up."""
+
+    heartbeat_seconds: TimeLimit = None
+    """Time between two signs of life of a handler."""
 
     @model_validator(mode="before")
     @classmethod
@@ -203,6 +226,8 @@ class InterruptNode(_StepModel):
     outcomes: list[str] = Field(default_factory=lambda: ["submitted"])
     request_schema: ObjectSchemaDocument = Field(default_factory=_ANY_OBJECT.copy)
     resume_schema: ObjectSchemaDocument = Field(default_factory=_ANY_OBJECT.copy)
+    expires_seconds: TimeLimit = None
+    """How long it takes answers, for hosts that have a clock; None is for ever."""
 
     @property
     def has_explicit_contract(self) -> bool:
@@ -216,6 +241,63 @@ class InterruptNode(_StepModel):
     @classmethod
     def _from_deprecated_maps(cls, data: object) -> object:
         return fold_binding_maps(data, values=None, paths="request_map", inputs="request", outputs="resume")
+
+
+MAX_WAIT_SECONDS: Final = 10 * 366 * 24 * 3600
+"""Longest wait for a number of seconds: ten years."""
+
+_WaitSeconds: TypeAlias = Annotated[float, Field(gt=0, le=MAX_WAIT_SECONDS, strict=True, allow_inf_nan=False)]
+
+
+def _is_instant(text: str) -> str:
+    parse_instant(text)
+    return text
+
+
+def _time_or_path(value: object) -> str:
+    # No path begins with a digit and every RFC 3339 time does, so each mistake is told in its own terms.
+    return "time" if isinstance(value, str) and value[:1].isdigit() else "path"
+
+
+Moment: TypeAlias = Annotated[
+    Annotated[
+        str,
+        AfterValidator(_is_instant),
+        WithJsonSchema({"type": "string", "format": "date-time", "pattern": "^[0-9]"}),
+        Tag("time"),
+    ]
+    | Annotated[GraphSourcePath, Tag("path")],
+    Discriminator(_time_or_path),
+]
+"""A point in time: an RFC 3339 text, or the path where such a text is found."""
+
+
+class WaitNode(_StepModel):
+    """Goes on with ``elapsed`` after a number of seconds, or when a time has come. It holds no worker."""
+
+    type: Literal["wait"] = "wait"
+    for_seconds: _WaitSeconds | None = Field(default=None, exclude_if=is_none)
+    """How long, from the moment the step is reached."""
+
+    until: Moment | None = Field(default=None, exclude_if=is_none)
+    """When; a time that has passed is no wait at all."""
+
+    @model_validator(mode="after")
+    def _for_or_until(self) -> Self:
+        if (self.for_seconds is None) == (self.until is None):
+            raise ValueError("a wait needs 'for_seconds' or 'until', and not both")
+        return self
+
+
+def is_sound_wait(for_seconds: object, until: object) -> bool:
+    """Whether these are what a wait may say, also where a model was changed after it was parsed."""
+    if isinstance(until, str) and _time_or_path(until) == "path":
+        return False  # a path is kept as one, never as its text
+    try:
+        WaitNode.model_validate({"id": "w", "for_seconds": for_seconds, "until": until})
+    except ValidationError:
+        return False
+    return True
 
 
 class JoinNode(_StepModel):
@@ -232,7 +314,7 @@ class EndNode(_StepModel):
 
 
 Step: TypeAlias = Annotated[
-    NodeUse | SubgraphNode | ConditionNode | ForeachNode | JoinNode | InterruptNode | EndNode,
+    NodeUse | SubgraphNode | ConditionNode | ForeachNode | JoinNode | InterruptNode | WaitNode | EndNode,
     Field(discriminator="type"),
 ]
 """Any step; a new kind is one more member here."""
@@ -260,4 +342,5 @@ __all__ = [
     "Step",
     "StepInputBinding",
     "SubgraphNode",
+    "WaitNode",
 ]

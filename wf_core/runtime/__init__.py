@@ -3,11 +3,13 @@
 from wf_core.errors import WorkflowExecutionError
 from wf_core.runtime.engine import (
     AsyncNodeHandler,
+    Clock,
     NodeHandler,
     PreparedSubgraph,
     execute_workflow,
     execute_workflow_async,
     execute_workflow_result_async,
+    next_due,
     resume_workflow,
     resume_workflow_async,
     resume_workflow_result_async,
@@ -18,6 +20,7 @@ from wf_core.runtime.ops.nodes import coerce_node_result
 
 __all__ = [
     "AsyncNodeHandler",
+    "Clock",
     "NodeHandler",
     "PreparedSubgraph",
     "WorkflowExecutionError",
@@ -25,6 +28,7 @@ __all__ = [
     "execute_workflow",
     "execute_workflow_async",
     "execute_workflow_result_async",
+    "next_due",
     "resume_workflow",
     "resume_workflow_async",
     "resume_workflow_result_async",

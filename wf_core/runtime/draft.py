@@ -13,9 +13,12 @@ from wf_core.errors import WorkflowExecutionError
 from wf_core.expressions import Sources
 from wf_core.paths import StatePath
 from wf_core.plan import Plan, Program
+from wf_core.run_limits import MAX_NESTING
 from wf_core.run_state import (
+    ITEM_FRAME,
     ROOT_LINEAGE_ID,
     ROOT_SCOPE_ID,
+    SUBGRAPH_FRAME,
     WORKFLOW_FRAME,
     ExecutionFrame,
     Json,
@@ -184,7 +187,8 @@ class Draft:
         self.add(Traced(entry, step))
 
     def write(self, frame: ExecutionFrame, patch: Patch) -> dict[str, Json]:
-        """Routes a patch to where the frame writes, and gives the changes that were committed (none if they wait)."""
+        """Routes a patch to where the frame writes, and gives the changes that the trace shows: those that were
+        committed (none if they wait), without fields that are not traced."""
         if not patch.writes:
             return {}
         kind, key = write_target(self, frame)
@@ -197,13 +201,30 @@ class Draft:
             return {}
         self._fields.setdefault(key, {}).update(patch.fields)
         self.add(CommitFields(key, patch.fields, patch.writes))
-        return patch.changes
+        plan = self.plan(frame)
+        hidden = {str(write.path) for write in patch.writes if not plan.is_traced(write.path)}
+        return {path: value for path, value in patch.changes.items() if path not in hidden} if hidden else patch.changes
 
     def transition(self) -> Transition:
         """All changes, frames first, ready to be applied."""
         # Frames that end here are told of too: what they closed before they ended is part of what they were.
         puts = [PutFrame(frame) for frame in self._frames.values()]
         return Transition(self.frame_id, (*puts, *self._operations), self._steps, self.error)
+
+
+def check_nesting(draft: Draft, frame: ExecutionFrame) -> None:
+    """Raises where one more loop or child workflow inside the frame would be one too many. Scopes do not count anew."""
+    depth, current = 0, frame
+    while current.parent_frame_id is not None:
+        depth += current.kind in (ITEM_FRAME, SUBGRAPH_FRAME)
+        if depth >= MAX_NESTING:
+            raise WorkflowExecutionError(
+                f"step {frame.node_id!r} is inside {MAX_NESTING} loops and child workflows, one more is not allowed",
+                code="nesting_too_deep",
+                path=f"nodes[{frame.node_id}]",
+                hint="let a child workflow that enters itself come to an end, or loop over one flat list",
+            )
+        current = draft.require_frame(current.parent_frame_id, current.id)
 
 
 def write_target(view: RunSlice, frame: ExecutionFrame) -> tuple[str, str]:

@@ -7,15 +7,18 @@ only in how a handler is called.
 from __future__ import annotations
 
 import asyncio
+import heapq
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from datetime import datetime
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from wf_core.errors import WorkflowExecutionError
 from wf_core.expressions import copy_json
+from wf_core.instants import instant_of, milliseconds
 from wf_core.models.results import NodeResult
-from wf_core.models.steps import ForeachNode, NodeUse
+from wf_core.models.steps import ForeachNode, NodeUse, WaitNode
 from wf_core.models.workflow import Workflow
 from wf_core.plan import Plan, Program, ValidationFailed, compile_plan
 from wf_core.reducers import ReducerDefinition
@@ -32,6 +35,7 @@ from wf_core.run_state import (
     RunStatus,
     RuntimeContext,
     RuntimeScope,
+    TraceLevel,
 )
 from wf_core.runtime import kernel, local
 from wf_core.runtime.draft import Draft
@@ -44,10 +48,13 @@ from wf_core.runtime.ops.interrupts import waiting_place
 from wf_core.runtime.ops.nodes import NodeCall
 from wf_core.runtime.scheduler import ForeachVisits, foreach_visits
 from wf_core.runtime.slice import RunStateSlice
-from wf_core.runtime.transition import Transition
+from wf_core.runtime.transition import Transition, Wait
 
 NodeHandler = Callable[[dict[str, Any], RuntimeContext], NodeResult | dict[str, Any]]
 AsyncNodeHandler = Callable[[dict[str, Any], RuntimeContext], Any]
+Clock: TypeAlias = Callable[[], datetime]
+"""Says what time it is, with its time zone. The engine asks it for ``wait`` steps, and for nothing else."""
+
 Handler = TypeVar("Handler")
 
 _STAY = Walk(hops=0, inline_items=None)
@@ -76,13 +83,17 @@ def execute_workflow(
     reducers: Mapping[str, ReducerDefinition] | None = None,
     subgraphs: Subgraphs | None = None,
     limits: RunLimits | None = None,
+    clock: Clock | None = None,
+    trace: TraceLevel = "full",
 ) -> RunState:
-    """Runs a workflow until it completes or pauses.
+    """Runs a workflow until it completes, pauses, or can only wait for a time.
 
-    ``registry`` maps ``NodeDef.name`` to a handler. Raises ``ValueError`` for an invalid workflow,
+    ``registry`` maps ``NodeDef.name`` to a handler; ``trace`` says how much of the history is kept. A workflow with
+    ``wait`` steps needs a ``clock``. A run that came back ``running`` waits: :func:`next_due` says until when, and
+    :func:`resume_workflow` goes on then. Raises ``ValueError`` for an invalid workflow,
     :class:`WorkflowExecutionError` for an invalid input, and whatever a step raised; the run is marked failed first.
     """
-    engine = _Engine.create(workflow, workflow_input, registry, reducers, subgraphs, limits)
+    engine = _Engine.create(workflow, workflow_input, registry, reducers, subgraphs, limits, clock=clock, trace=trace)
     return engine.drive()
 
 
@@ -95,9 +106,11 @@ async def execute_workflow_async(
     subgraphs: Subgraphs | None = None,
     platform: object = None,
     limits: RunLimits | None = None,
+    clock: Clock | None = None,
+    trace: TraceLevel = "full",
 ) -> RunState:
     """Like :func:`execute_workflow`; ready items of one concurrent foreach run their handlers together."""
-    engine = _Engine.create(workflow, workflow_input, registry, reducers, subgraphs, limits, platform)
+    engine = _Engine.create(workflow, workflow_input, registry, reducers, subgraphs, limits, platform, clock, trace)
     return await engine.drive_async()
 
 
@@ -110,9 +123,11 @@ async def execute_workflow_result_async(
     subgraphs: Subgraphs | None = None,
     platform: object = None,
     limits: RunLimits | None = None,
+    clock: Clock | None = None,
+    trace: TraceLevel = "full",
 ) -> RunState:
     """Like :func:`execute_workflow_async`, but a run that failed is returned instead of raised."""
-    engine = _Engine.create(workflow, workflow_input, registry, reducers, subgraphs, limits, platform)
+    engine = _Engine.create(workflow, workflow_input, registry, reducers, subgraphs, limits, platform, clock, trace)
     return await _as_result(engine, engine.drive_async())
 
 
@@ -125,12 +140,14 @@ def resume_workflow(
     resume_outcome: str = "submitted",
     reducers: Mapping[str, ReducerDefinition] | None = None,
     subgraphs: Subgraphs | None = None,
+    clock: Clock | None = None,
+    trace: TraceLevel = "full",
 ) -> RunState:
     """Goes on with a run: answers its interrupt when a payload is given, else drives a snapshot that can move.
 
     A refused answer raises and leaves the run interrupted, with nothing consumed.
     """
-    engine = _Engine.attach(workflow, run, registry, reducers, subgraphs)
+    engine = _Engine.attach(workflow, run, registry, reducers, subgraphs, clock=clock, trace=trace)
     return engine.drive() if engine.accept(resume_payload, resume_outcome) else run
 
 
@@ -144,9 +161,11 @@ async def resume_workflow_async(
     reducers: Mapping[str, ReducerDefinition] | None = None,
     subgraphs: Subgraphs | None = None,
     platform: object = None,
+    clock: Clock | None = None,
+    trace: TraceLevel = "full",
 ) -> RunState:
     """Like :func:`resume_workflow`."""
-    engine = _Engine.attach(workflow, run, registry, reducers, subgraphs, platform)
+    engine = _Engine.attach(workflow, run, registry, reducers, subgraphs, platform, clock, trace)
     return await engine.resume_async(resume_payload, resume_outcome)
 
 
@@ -160,9 +179,11 @@ async def resume_workflow_result_async(
     reducers: Mapping[str, ReducerDefinition] | None = None,
     subgraphs: Subgraphs | None = None,
     platform: object = None,
+    clock: Clock | None = None,
+    trace: TraceLevel = "full",
 ) -> RunState:
     """Like :func:`resume_workflow_async`, but a failure is reported in the run that is returned."""
-    engine = _Engine.attach(workflow, run, registry, reducers, subgraphs, platform)
+    engine = _Engine.attach(workflow, run, registry, reducers, subgraphs, platform, clock, trace)
     return await _as_result(engine, engine.resume_async(resume_payload, resume_outcome))
 
 
@@ -173,9 +194,11 @@ def step_workflow(
     *,
     reducers: Mapping[str, ReducerDefinition] | None = None,
     subgraphs: Subgraphs | None = None,
+    clock: Clock | None = None,
+    trace: TraceLevel = "full",
 ) -> RunState:
     """At most one step of a run."""
-    _Engine.attach(workflow, run, registry, reducers, subgraphs).step()
+    _Engine.attach(workflow, run, registry, reducers, subgraphs, clock=clock, trace=trace).step()
     return run
 
 
@@ -187,10 +210,18 @@ async def step_workflow_async(
     reducers: Mapping[str, ReducerDefinition] | None = None,
     subgraphs: Subgraphs | None = None,
     platform: object = None,
+    clock: Clock | None = None,
+    trace: TraceLevel = "full",
 ) -> RunState:
     """At most one step of a run, or one batch of concurrent items."""
-    await _Engine.attach(workflow, run, registry, reducers, subgraphs, platform).step_async()
+    await _Engine.attach(workflow, run, registry, reducers, subgraphs, platform, clock, trace).step_async()
     return run
+
+
+def next_due(run: RunState) -> datetime | None:
+    """When the first of the frames that wait for a time may go on, in UTC; None when none of them waits."""
+    first = min(local.waiting_frames(run), default=None)
+    return None if first is None else instant_of(first[0])
 
 
 async def _as_result(engine: _Engine, going: Awaitable[RunState]) -> RunState:
@@ -213,14 +244,22 @@ class _Engine:
         run: RunState,
         registry: Mapping[str, Any],
         platform: object,
-        subgraphs: Subgraphs | None = None,
+        subgraphs: Subgraphs | None,
+        clock: Clock | None,
+        trace: TraceLevel,
     ) -> None:
+        if clock is None:
+            _refuse_waits(program)
         self.program = program
         self.run = run
         self.registry = registry
         self.children = subgraphs or {}
         self.platform = platform
+        self.clock = clock
+        self.trace: TraceLevel = trace
         self.view = RunStateSlice(run)
+        self._timers: list[tuple[int, str]] | None = None
+        """The waiting frames as a heap by time; None until they are first looked for."""
 
     @classmethod
     def create(
@@ -232,10 +271,13 @@ class _Engine:
         subgraphs: Subgraphs | None,
         limits: RunLimits | None,
         platform: object = None,
+        clock: Clock | None = None,
+        trace: TraceLevel = "full",
     ) -> _Engine:
         workflow.validate_structure().raise_for_errors()
         program = build_program(workflow, reducers, subgraphs)
-        return cls(program, create_run_state(program, workflow_input, limits=limits), registry, platform, subgraphs)
+        run = create_run_state(program, workflow_input, limits=limits)
+        return cls(program, run, registry, platform, subgraphs, clock, trace)
 
     @classmethod
     def attach(
@@ -246,12 +288,14 @@ class _Engine:
         reducers: Mapping[str, ReducerDefinition] | None,
         subgraphs: Subgraphs | None,
         platform: object = None,
+        clock: Clock | None = None,
+        trace: TraceLevel = "full",
     ) -> _Engine:
         if run.workflow_name != workflow.name:
             raise WorkflowExecutionError(
                 f"the run belongs to workflow {run.workflow_name!r}, not to {workflow.name!r}", code="workflow_mismatch"
             )
-        return cls(build_program(workflow, reducers, subgraphs), run, registry, platform, subgraphs)
+        return cls(build_program(workflow, reducers, subgraphs), run, registry, platform, subgraphs, clock, trace)
 
     def accept(self, payload: dict[str, Any] | None, outcome: str) -> bool:
         """Takes an answer, or makes a snapshot run again. False when there is nothing to drive."""
@@ -328,7 +372,7 @@ class _Engine:
         """One step; False when the run stands still."""
         frame = self._select()
         if frame is None:
-            return False
+            return self._without_ready_frames()
         number = admit_step_attempt(self.run, frame, frame.node_id)
         prepared = self._dispatch(frame, number)
         if prepared is not None:
@@ -339,7 +383,7 @@ class _Engine:
         """One step, or one batch of items; False when the run stands still."""
         frame = self._select()
         if frame is None:
-            return False
+            return self._without_ready_frames()
         number = admit_step_attempt(self.run, frame, frame.node_id)
         batch = [(frame, number), *self._claim_siblings(frame)]
         calls = [(self._dispatch(member, n), n) for member, n in batch]
@@ -355,13 +399,33 @@ class _Engine:
             return None
         run.status = RunStatus.RUNNING
         frame = local.select_next_frame(run)
-        if frame is None:
+        if frame is not None:
+            self._plan(frame).step(frame.node_id)
+        return frame
+
+    def _without_ready_frames(self) -> bool:
+        """What goes on when the queue is empty: the frame whose time came first. False when the run stands still."""
+        run = self.run
+        if run.status is not RunStatus.RUNNING:
+            return False
+        if self._timers is None:
+            self._timers = sorted(local.waiting_frames(run))
+        if not self._timers:
             run.status = local.resolve_no_ready_frames(run)
             if run.status is RunStatus.FAILED and run.error is None:
                 run.error = "a frame failed"
-            return None
-        self._plan(frame).step(frame.node_id)
-        return frame
+            return False
+        if self._timers[0][0] > self._now_ms():
+            return False
+        _, frame_id = heapq.heappop(self._timers)
+        number = local.wake(run, frame_id).step_number or 0
+        self._apply(kernel.elapse(self.program, self.view, frame_id, number=number, walk=_STAY))
+        return self._moving()
+
+    def _now_ms(self) -> int:
+        if self.clock is None:  # no step waits, or the run had been refused; a frame does, whatever its step is now
+            raise WorkflowExecutionError("a frame waits for a time, and there is no clock", code="clock_missing")
+        return milliseconds(self.clock())
 
     def _moving(self) -> bool:
         return self.run.status is RunStatus.RUNNING
@@ -422,7 +486,9 @@ class _Engine:
             walk = Walk(hops=0, admitted=number, inline_items=None)
             self._apply(kernel.finish_foreach(self.program, self.view, frame.id, walk=walk))
             return
-        local.admit(self.run, foreach.activation(self._plan(frame), frame, step, visit, items, number), number)
+        local.admit(
+            self.run, foreach.activation(self._plan(frame), frame, step, visit, items, number), number, trace=self.trace
+        )
 
     def _finish(self, prepared: _Prepared, number: int, answer: tuple[Any, Exception | None]) -> None:
         raw, error = answer
@@ -439,10 +505,14 @@ class _Engine:
             # The step failed for good. Its frame stays as it stood, and the caller gets the exception itself.
             if is_fatal(transition.error):
                 raise transition.error
-            local.apply(self.run, transition)
+            local.apply(self.run, transition, trace=self.trace)
             self.run.frames[transition.frame_id].status = FrameStatus.FAILED
             raise transition.error
-        local.apply(self.run, transition)
+        local.apply(self.run, transition, now_ms=self._now_ms, trace=self.trace)
+        if self._timers is not None:
+            for operation in transition.operations:
+                if isinstance(operation, Wait):
+                    heapq.heappush(self._timers, local.timer_of(self.run.frames[operation.frame_id]))
 
     # -- handlers
 
@@ -488,6 +558,17 @@ class _Prepared:
     frame_id: str
     call: NodeCall | Exception
     handler: Any
+
+
+def _refuse_waits(program: Program) -> None:
+    waits = next((step for step in program.steps() if isinstance(step, WaitNode)), None)
+    if waits is not None:
+        raise WorkflowExecutionError(
+            f"step {waits.id!r} waits for a time, and there is no clock",
+            code="clock_missing",
+            path=f"nodes[{waits.id}]",
+            hint="pass clock=lambda: datetime.now(UTC), or any other callable that says what time it is",
+        )
 
 
 def _siblings(a: ExecutionFrame, b: ExecutionFrame) -> bool:

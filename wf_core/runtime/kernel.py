@@ -4,6 +4,7 @@
     prepare -> complete / fail  a handler step
     walk, open_foreach, finish_foreach   a control step that a worker was asked for
     resume                      the answer to an interrupt
+    elapse                      the time that a frame waited for
     deny                        the budget admits no more steps
 
 All are pure. One that raises :class:`~wf_core.runtime.slice.SliceMiss` has decided nothing: load what it names and
@@ -27,13 +28,14 @@ from wf_core.models.steps import (
     NodeUse,
     Step,
     SubgraphNode,
+    WaitNode,
 )
 from wf_core.plan import Program, handler_name
 from wf_core.run_state import ROOT_FRAME_ID, WORKFLOW_FRAME, ExecutionFrame, InterruptRequest, Json
 from wf_core.runtime.draft import BudgetMet, Draft
 from wf_core.runtime.failures import fail_run, take_failure
 from wf_core.runtime.flow import move, stands_at
-from wf_core.runtime.ops import conditions, ends, foreach, interrupts, nodes, subgraphs
+from wf_core.runtime.ops import conditions, ends, foreach, interrupts, nodes, subgraphs, waits
 from wf_core.runtime.ops.interrupts import check_answer, waiting_place
 from wf_core.runtime.ops.nodes import NodeCall
 from wf_core.runtime.scheduler import ForeachIterationMetadata, damaged
@@ -140,6 +142,21 @@ def finish_foreach(program: Program, view: RunSlice, frame_id: str, *, walk: Wal
         if not isinstance(step, ForeachNode):
             raise damaged(f"frame {frame.id!r} finishes a foreach but stands at {frame.node_id!r}", frame_id=frame.id)
         return foreach.finish(draft, frame, step)
+
+    return _event(program, view, frame_id, walk, finish)
+
+
+# ---- waits
+
+
+def elapse(program: Program, view: RunSlice, frame_id: str, *, number: int, walk: Walk) -> Transition:
+    """The time has come that the frame waits for. ``number`` is the step number that it got when it began to wait."""
+
+    def finish(draft: Draft, frame: ExecutionFrame) -> str | None:
+        step = stands_at(draft, frame)
+        if not isinstance(step, WaitNode):
+            raise damaged(f"frame {frame.id!r} waited for a time but stands at {frame.node_id!r}", frame_id=frame.id)
+        return waits.elapse(draft, frame, step, number)
 
     return _event(program, view, frame_id, walk, finish)
 
@@ -261,6 +278,8 @@ def _control_step(draft: Draft, frame: ExecutionFrame, step: Step, walk: Walk) -
             return foreach.dispatch(draft, frame, step, inline_items=walk.inline_items)
         case InterruptNode():
             return interrupts.open_interrupt(draft, frame, step)
+        case WaitNode():
+            return waits.begin(draft, frame, step)
         case SubgraphNode():
             return subgraphs.dispatch(draft, frame, step)
         case EndNode():

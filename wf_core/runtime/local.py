@@ -6,18 +6,30 @@ finished run can be read whole.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from wf_core.errors import WorkflowExecutionError
-from wf_core.run_state import ROOT_FRAME_ID, ExecutionFrame, FrameStatus, Json, LineageState, RunState, RunStatus
+from wf_core.run_state import (
+    ROOT_FRAME_ID,
+    ExecutionFrame,
+    FrameStatus,
+    Json,
+    LineageState,
+    RunState,
+    RunStatus,
+    TraceEntry,
+    TraceLevel,
+)
 from wf_core.runtime.ops.foreach import loop_entry
 from wf_core.runtime.scheduler import damaged, foreach_visits, item_frame, new_barrier
 from wf_core.runtime.transition import (
     Activation,
+    After,
     AppendWrites,
     Arrive,
+    At,
     Block,
     CloseActivation,
     CloseScope,
@@ -34,12 +46,19 @@ from wf_core.runtime.transition import (
     StepNumber,
     Traced,
     Transition,
+    Wait,
 )
 from wf_core.tokens import END
 
 
-def apply(run: RunState, transition: Transition) -> None:
-    """Applies every operation in order."""
+def apply(
+    run: RunState,
+    transition: Transition,
+    *,
+    now_ms: Callable[[], int] | None = None,
+    trace: TraceLevel = "full",
+) -> None:
+    """Applies every operation in order. ``now_ms`` is asked by those that wait for a time from now."""
     base = run.steps_executed
     run.steps_executed += transition.steps
     new: set[str] = set()
@@ -69,7 +88,7 @@ def apply(run: RunState, transition: Transition) -> None:
             case CommitFields(scope_id, fields, _):
                 run.scopes[scope_id].committed_state.update(fields)
             case OpenActivation(activation):
-                _open(run, activation, number(activation.step))
+                _open(run, activation, number(activation.step), trace)
             case Arrive():
                 _arrive(run, operation)
             case CloseActivation():
@@ -78,6 +97,8 @@ def apply(run: RunState, transition: Transition) -> None:
                 request.step_number = number(step)
                 run.frames[frame_id].status = FrameStatus.INTERRUPTED
                 run.status, run.interrupt = RunStatus.INTERRUPTED, request
+            case Wait(frame_id, due, step):
+                wait(run.frames[frame_id], due, number(step), now_ms)
             case CompleteRun(outcome, output):
                 run.status, run.outcome, run.output = RunStatus.COMPLETED, outcome, output
                 run.current_node_id = END
@@ -85,9 +106,16 @@ def apply(run: RunState, transition: Transition) -> None:
             case FailRun(_, _, error):
                 run.status, run.error = RunStatus.FAILED, error.message
             case Traced(entry, step):
-                # 0: an interrupt of a run from before steps were numbered
-                entry.step_number = number(step) or None
-                run.trace.append(entry)
+                _record(run, entry, number(step), trace)
+
+
+def _record(run: RunState, entry: TraceEntry, number: int, level: TraceLevel) -> None:
+    if level == "off":
+        return
+    if level == "summary":
+        entry = replace(entry, resolved_input={}, output={}, state_changes={})
+    entry.step_number = number or None  # 0: an interrupt of a run from before steps were numbered
+    run.trace.append(entry)
 
 
 def put_frame(run: RunState, frame: ExecutionFrame) -> None:
@@ -175,6 +203,44 @@ def _end_frame(run: RunState, operation: RemoveFrame) -> None:
         frame.metadata["failed_at_node_id"] = operation.error.node_id
 
 
+# ---- frames that wait for a time
+
+
+def wait(frame: ExecutionFrame, due: After | At, number: int, now_ms: Callable[[], int] | None) -> None:
+    """The frame waits for a time, under the step number that its trace entry will have."""
+    if isinstance(due, After) and now_ms is None:
+        raise WorkflowExecutionError("nobody here can say what time it is", code="clock_missing")
+    at = due.ms if isinstance(due, At) or now_ms is None else now_ms() + due.ms
+    frame.status, frame.step_number = FrameStatus.BLOCKED, number
+    frame.metadata["blocked_on"] = {"type": "time", "due_ms": at}
+
+
+def waiting_frames(run: RunState) -> Iterator[tuple[int, str]]:
+    """When each frame that waits for a time is due, ms since the epoch, and its id; in the order of the frames."""
+    for frame in run.frames.values():
+        blocked_on: Any = frame.metadata.get("blocked_on")
+        if frame.status is FrameStatus.BLOCKED and isinstance(blocked_on, dict) and "due_ms" in blocked_on:
+            yield timer_of(frame)
+
+
+def timer_of(frame: ExecutionFrame) -> tuple[int, str]:
+    """When a waiting frame is due, ms since the epoch, and its id."""
+    due_ms: Any = frame.metadata["blocked_on"]["due_ms"]
+    if type(due_ms) is not int:
+        raise damaged(f"malformed blocked_on of frame {frame.id!r}", frame_id=frame.id)
+    return due_ms, frame.id
+
+
+def wake(run: RunState, frame_id: str) -> ExecutionFrame:
+    """The time has come: the frame is the current one."""
+    frame = run.frames[frame_id]
+    frame.status = FrameStatus.RUNNING
+    del frame.metadata["blocked_on"]
+    run.current_frame_id = frame_id
+    run.sync_from_current_frame()
+    return frame
+
+
 # ---- the window of a concurrent foreach
 
 
@@ -186,13 +252,13 @@ def barrier_of(controller: ExecutionFrame, node_id: str) -> dict[str, Json]:
     return visits.barrier
 
 
-def _open(run: RunState, activation: Activation, number: int) -> None:
+def _open(run: RunState, activation: Activation, number: int, trace: TraceLevel) -> None:
     controller = run.frames[activation.frame_id]
     controller.metadata["foreach_activations"][activation.node_id]["active"]["barrier"] = new_barrier("concurrent")
-    admit(run, activation, number)
+    admit(run, activation, number, trace=trace)
 
 
-def admit(run: RunState, activation: Activation, number: int) -> None:
+def admit(run: RunState, activation: Activation, number: int, *, trace: TraceLevel = "full") -> None:
     """Fills the window with the next items, one ``loop`` trace entry each, and blocks the controller on what is out."""
     controller = run.frames[activation.frame_id]
     barrier = barrier_of(controller, activation.node_id)
@@ -224,8 +290,7 @@ def admit(run: RunState, activation: Activation, number: int) -> None:
             activation.body_node_id,
             active_count=len(active),
         )
-        entry.step_number = number
-        run.trace.append(entry)
+        _record(run, entry, number, trace)
         put_frame(run, frame)
         _queue(run, frame.id, front=False)
         active.append(frame.id)

@@ -36,6 +36,8 @@ class Purpose(StrEnum):
     """Its foreach window has room; the store admits items, no kernel is asked."""
     FINISH = "finish"
     """Every item of its foreach has a result; replay the barrier."""
+    ELAPSED = "elapsed"
+    """It stands at a wait whose time has come; go on from there."""
     LOST = "lost"
     """Its workers died more often than its limit allows; the kernel decides what that failure means."""
 
@@ -211,6 +213,27 @@ class OpenInterrupt:
     step: StepNumber
 
 
+class After(NamedTuple):
+    """So many milliseconds from now, by the clock of whoever applies the transition."""
+
+    ms: int
+
+
+class At(NamedTuple):
+    """At this time, milliseconds since the epoch."""
+
+    ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """The frame waits for a time. It is due for ``Purpose.ELAPSED`` when that has come, at once where it has passed."""
+
+    frame_id: str
+    due: After | At
+    step: StepNumber
+
+
 @dataclass(frozen=True, slots=True)
 class CompleteRun:
     """The root frame reached its end."""
@@ -266,6 +289,7 @@ Operation = (
     | Arrive
     | CloseActivation
     | OpenInterrupt
+    | Wait
     | CompleteRun
     | FailRun
     | Traced

@@ -9,7 +9,7 @@ from wf_core.analysis.context_scopes import root_context_schema, source_path
 from wf_core.analysis.control_regions import ControlRegionAnalysis, analyze_control_regions
 from wf_core.analysis.graph import AnyStep, as_list, steps_of
 from wf_core.context_contracts import FOREACH_CONTEXT_KEY, ContextSchema
-from wf_core.models.steps import ConditionNode, ForeachNode, InterruptNode, NodeUse, SubgraphNode
+from wf_core.models.steps import ConditionNode, ForeachNode, InterruptNode, NodeUse, SubgraphNode, WaitNode
 from wf_core.models.workflow import Workflow
 from wf_core.paths import GraphSourcePath
 from wf_core.schema_navigation import declares_path, property_names
@@ -55,6 +55,8 @@ def _step_path_uses(step: AnyStep, location: str) -> Iterator[PathUse | Malforme
                 yield PathUse(part.location, part.value)
     elif isinstance(step, ForeachNode):
         yield PathUse(f"{location}.over", step.over)
+    elif isinstance(step, WaitNode):
+        yield PathUse(f"{location}.until", step.until)
 
 
 def _binding_list_uses(bindings: object, location: str) -> Iterator[PathUse | Malformed]:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from wf_core.analysis.context_scopes import context_schemas_by_node
 from wf_core.analysis.control_regions import ControlRegionAnalysis, analyze_control_regions
+from wf_core.analysis.graph import steps_of
 from wf_core.models.schemas import NodeDef
+from wf_core.models.steps import ForeachNode, SubgraphNode
 from wf_core.models.workflow import Workflow
+from wf_core.run_limits import MAX_NESTING
 from wf_core.validation.bindings import Facts, check_inputs, checked_list, shown, workflow_output_rules
 from wf_core.validation.context_paths import validate_context_paths
 from wf_core.validation.edges import check_edges, check_missing_edges, check_start
@@ -29,6 +32,7 @@ def validate_workflow(workflow: Workflow) -> ValidationReport:
     check_edges(facts)
     check_missing_edges(facts)
     _report_regions(regions, report)
+    _check_nesting(workflow, regions, report)
     check_aliases(workflow, regions, report)
     validate_context_paths(workflow, context_schemas=schemas, report=report, control_regions=regions)
     return report
@@ -52,3 +56,11 @@ def _check_node_definitions(facts: Facts) -> None:
 def _report_regions(regions: ControlRegionAnalysis, report: ValidationReport) -> None:
     for issue in regions.issues:
         report.add(ValidationIssueCode(issue.kind.value), issue.path, issue.message)
+
+
+def _check_nesting(workflow: Workflow, regions: ControlRegionAnalysis, report: ValidationReport) -> None:
+    for index, step in steps_of(workflow):
+        around = regions.owner_stack_by_node.get(step.id, ())
+        if isinstance(step, ForeachNode | SubgraphNode) and len(around) >= MAX_NESTING:
+            message = f"step {step.id!r} is inside {len(around)} loops; {MAX_NESTING} may be inside one another"
+            report.add(ValidationIssueCode.NESTING_TOO_DEEP, f"nodes[{index}]", message)

@@ -40,6 +40,7 @@ class ValidationIssueCode(StrEnum):
     INVALID_FOREACH_TERMINAL = "invalid_foreach_terminal"
     EMPTY_FOREACH_BODY = "empty_foreach_body"
     FOREACH_BODY_NO_RETURN = "foreach_body_no_return"
+    NESTING_TOO_DEEP = "nesting_too_deep"
     INVALID_CONTEXT_PATH = "invalid_context_path"
     FOREACH_CONTEXT_ALIAS_CONFLICT = "foreach_context_alias_conflict"
     MALFORMED_MODEL = "malformed_model"
@@ -73,6 +74,7 @@ _REPAIRS: dict[ValidationIssueCode, str] = {
     ValidationIssueCode.INVALID_FOREACH_TERMINAL: "end the item by an edge to its foreach; end after that one's done",
     ValidationIssueCode.EMPTY_FOREACH_BODY: "let loop lead to the first step of the body",
     ValidationIssueCode.FOREACH_BODY_NO_RETURN: "add an edge from the end of the body back to the foreach",
+    ValidationIssueCode.NESTING_TOO_DEEP: "loop over one flat list instead of lists in lists",
     ValidationIssueCode.INVALID_CONTEXT_PATH: "read a context field that is declared at this step",
     ValidationIssueCode.FOREACH_CONTEXT_ALIAS_CONFLICT: "choose an alias that is free at this place",
     ValidationIssueCode.MALFORMED_MODEL: "set the attribute to a value of its declared type",

@@ -27,8 +27,11 @@ from wf_core.models.steps import (
     JoinNode,
     NodeUse,
     SubgraphNode,
+    WaitNode,
+    is_sound_wait,
 )
 from wf_core.models.workflow import Workflow
+from wf_core.paths import GraphSourcePath
 from wf_core.schema_navigation import declares_array, property_names
 from wf_core.tokens import END, START
 from wf_core.validation.bindings import (
@@ -172,6 +175,8 @@ def _check_step(step: AnyStep, location: str, facts: Facts) -> None:
         case InterruptNode():
             check_inputs(step.request, f"{location}.request", INTERRUPT_REQUEST_RULES, facts)
             check_outputs(step.resume, f"{location}.resume", INTERRUPT_RESUME_RULES, facts)
+        case WaitNode():
+            _check_wait(step, location, facts)
         case EndNode():
             _check_end(step, location, facts)
         case JoinNode():
@@ -225,6 +230,15 @@ def _check_foreach(step: ForeachNode, location: str, facts: Facts) -> None:
             f"foreach {step.id!r} has mode {shown(step.mode)}; only a concurrent one has a concurrent policy",
             "set the concurrent policy exactly when mode is 'concurrent'",
         )
+
+
+def _check_wait(step: WaitNode, location: str, facts: Facts) -> None:
+    until = raw(step.until)
+    if not is_sound_wait(step.for_seconds, until):
+        message = f"wait {step.id!r} needs a number of seconds, or a time, or the path of one: one of them"
+        facts.report.add(ValidationIssueCode.MALFORMED_MODEL, location, message)
+    elif isinstance(until, GraphSourcePath):
+        check_source(PathUse(f"{location}.until", until), ValidationIssueCode.INVALID_SOURCE_PATH, facts)
 
 
 def _check_collect(policy: ForeachItemErrorPolicy, location: str, facts: Facts) -> None:

@@ -131,9 +131,9 @@ class _Audit:
         run = self.run
         if (head.place == "leased") != (head.token != ""):
             yield f"frame {key} is {head.place} with the token {head.token!r}"
-        if head.place in (*DUE, "leased") and not head.purpose:
+        if head.place in (*DUE, "leased", "waits") and not head.purpose:
             yield f"frame {key} is {head.place} without a purpose"
-        if head.place in DUE and self.children[key] and head.purpose != "admit":
+        if head.place in (*DUE, "waits") and self.children[key] and head.purpose != "admit":
             yield f"frame {key} is due for {head.purpose} while {self.children[key]} of its children live"
         if head.place == "held" and not (run.releasing or run.paused or self._under_hold(head)):
             yield f"frame {key} is held and nothing holds it"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Final, cast
 
 import msgspec
@@ -24,6 +24,7 @@ from wf_core.run_state import (
     Json,
     StateWrite,
     TraceEntry,
+    TraceLevel,
 )
 from wf_core.runtime.scheduler import item_frame
 from wf_core.runtime.slice import fold_overlay
@@ -244,12 +245,14 @@ def encode_error(error: RunError) -> bytes:
     return _encode(error.as_record())
 
 
-def encode_trace(entry: TraceEntry, frame: ExecutionFrame | None) -> bytes:
-    """A trace entry, with the identities of the frame it is about.
+def encode_trace(entry: TraceEntry, frame: ExecutionFrame | None, level: TraceLevel) -> bytes:
+    """A trace entry, with the identities of the frame it is about; a summary without its payloads.
 
     The trace is history for people. A value of more than :data:`TRACED_VALUE` bytes (the aggregate of a large barrier,
     say) is named by its size only: it would make the commit as heavy as the value that was staged to keep it light.
     """
+    if level == "summary":
+        entry = replace(entry, resolved_input={}, output={}, state_changes={})
     activation = None if frame is None or frame.kind != ITEM_FRAME else frame.metadata.get("activation_id")
     return _encode(
         {

@@ -99,6 +99,10 @@ class Looking(StoreCalls):
             progress.append(ActivationProgress(made[2], made[4], int(words[0]), int(words[1]), done))
         return progress
 
+    def waits_until(self, incarnation: str) -> int | None:
+        """When the first of the steps that wait for a time goes on, in ms since the epoch; None when none waits."""
+        return self.records.next_wait(incarnation)
+
     def owners(self, incarnation: str) -> list[str]:
         """The workers that hold claims of a run now, one entry a claim. Reads every live frame: for small runs."""
         reply = self._call("audit", incarnation, self._new_id())

@@ -98,6 +98,10 @@ class MemoryRecords:
                 (act.text(), run.templates[key], len(run.results.get(key, {}))) for key, act in run.activations.items()
             ]
 
+    def next_wait(self, incarnation: str) -> int | None:
+        with self._lock:
+            return min(self._run(incarnation).waits.values(), default=None)
+
     def _run(self, incarnation: str) -> RunRecords:
         return self.contents.runs.get(incarnation) or RunRecords()
 

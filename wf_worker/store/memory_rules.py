@@ -204,6 +204,17 @@ class Call:
                 self.out.append((key, head.rev, head.node))
         self.run.frames[key] = head
 
+    def wait_for(self, key: str, head: FrameHead, purpose: str, due: int) -> None:
+        """Makes a frame due at a time, at once where that has passed."""
+        if due <= self.now:
+            self.place(key, head, purpose)
+            return
+        self.leave(key, head)
+        head.place, head.purpose, head.token, head.owner, head.rev = "waits", purpose, "", "", self.revision()
+        head.since, head.looks = str(self.now), 0
+        self.run.waits[key] = due
+        self.attend(due)
+
     @staticmethod
     def fresh(head: FrameHead) -> None:
         """A new visit of a step begins."""
@@ -389,6 +400,7 @@ class Call:
             header.get("digest"),
             header.get("max_steps"),
             header.get("steps"),
+            header.get("trace", b"full"),
         ]
 
     # ---- claims
@@ -444,7 +456,7 @@ class Call:
                     return ["damaged", f"f {act.controller}"]
                 if args[1].decode() in run.results.get(key, {}):
                     return ["damaged", f"r:{key} {args[1].decode()}"]
-            if name in ("place", "block") and key not in run.frames and args[0] not in made:
+            if name in ("place", "block", "wait") and key not in run.frames and args[0] not in made:
                 return ["damaged", f"f {key}"]
         return None
 
@@ -564,6 +576,12 @@ class Call:
                     controller.act = ""
             case "interrupt":
                 self.open_interrupt(key, _number_of(args[1], before), args[2])
+            case "wait":
+                head = run.frames[key]
+                self.fresh(head)
+                head.step = _number_of(args[1], before)
+                moment = int(args[2])
+                self.wait_for(key, head, "elapsed", self.now + moment if args[2][:1] == b"+" else moment)
             case "complete":
                 if not self.failing():
                     self.set("outcome", args[0])

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from wf_worker.store.memory_rules import PAGE_BYTES, Answer, Arguments, Call
+from wf_worker.store.memory_rules import PAGE, PAGE_BYTES, Answer, Arguments, Call
 from wf_worker.store.memory_state import FINAL, FrameHead, RunRecords, by_score
 
 
@@ -416,6 +416,25 @@ def republish(call: Call, args: Arguments) -> Answer:
     return call.answer("later")
 
 
+def fire(call: Call, args: Arguments) -> Answer:
+    """Frames whose time has come are due, a page a call."""
+    if call.gone():
+        return call.answer("gone")
+    if call.ended() or call.failing():
+        return call.answer("refused")
+    waits = call.run.waits
+    page = [key for key in by_score(waits) if waits[key] <= call.now][:PAGE]
+    for key in page:
+        if key not in call.run.frames:
+            return call.answer("damaged", f"f {key}")
+    for key in page:
+        call.place(key, call.run.frames[key], call.run.frames[key].purpose)
+    if len(page) == PAGE:
+        call.attend(call.now)
+    call.settle()
+    return call.answer("fired", len(page))
+
+
 def due(call: Call, args: Arguments) -> Answer:
     """What of a run wants a sweeper now, and when to look at it next."""
     attention = call.shard.attention
@@ -424,14 +443,16 @@ def due(call: Call, args: Arguments) -> Answer:
         return call.answer("gone")
     if call.ended():
         attention.pop(call.incarnation, None)
-        return call.answer("due", call.flag("status"), "", [], [], str(call.now))
+        return call.answer("due", call.flag("status"), "", [], [], call.now, 0)
     run, limit = call.run, args.number()
     expired: Answer = []
     unclaimed: Answer = []
+    elapsed = 0
     for key in [key for key in by_score(run.leases) if run.leases[key] <= call.now][:limit]:
         head = run.frames.get(key)
         expired += [key.encode(), head.token.encode() if head is not None else b""]
     if not call.failing():
+        elapsed = sum(1 for score in run.waits.values() if score <= call.now)
         for key in [key for key in by_score(run.ready) if run.ready[key] <= call.now][:limit]:
             head = run.frames.get(key)
             if head is not None:
@@ -443,7 +464,7 @@ def due(call: Call, args: Arguments) -> Answer:
         attention[call.incarnation] = max(min(times), call.now + 1000)
     else:
         attention.pop(call.incarnation, None)
-    return call.answer("due", call.flag("status"), call.flag("release"), expired, unclaimed, str(call.now))
+    return call.answer("due", call.flag("status"), call.flag("release"), expired, unclaimed, call.now, elapsed)
 
 
 def audit(call: Call, args: Arguments) -> Answer:
@@ -476,6 +497,7 @@ SCRIPTS: Final[Mapping[str, Callable[[Call, Arguments], Answer]]] = {
     "create": create,
     "due": due,
     "fail_run": fail_run,
+    "fire": fire,
     "give_back": give_back,
     "interrupt": interrupt,
     "load": load,

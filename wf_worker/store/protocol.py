@@ -64,6 +64,10 @@ class Records(Protocol):
         """Open concurrent activations: head, template, number of results."""
         ...
 
+    def next_wait(self, incarnation: str) -> int | None:
+        """When the first of the frames that wait for a time is due, in ms; None when none waits."""
+        ...
+
     def put_document(self, digest: str, data: bytes) -> None:
         """Stores a workflow document under its digest."""
         ...
@@ -293,7 +297,8 @@ class ActivationProgress:
 
 @dataclass(frozen=True, slots=True)
 class DueRun:
-    """What of a run wants a sweeper now: expired claims as (frame, token), unclaimed frames with their score.
+    """What of a run wants a sweeper now: expired claims as (frame, token), unclaimed frames with their score, and how
+    many frames wait for a time that has come.
 
     ``now_ms`` is the store's clock: workers' clocks decide nothing.
     """
@@ -304,6 +309,7 @@ class DueRun:
     now_ms: int
     expired: tuple[tuple[str, str], ...]
     unclaimed: tuple[UnclaimedFrame, ...]
+    elapsed: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,6 +163,12 @@ class RedisRecords:
         counts = self._guard(lambda: cast("list[int]", pipe.execute())) if acts else []
         return [(fields[name], fields[name + b":t"], done) for name, done in zip(acts, counts, strict=True)]
 
+    def next_wait(self, incarnation: str) -> int | None:
+        waits = self.keys.base(incarnation) + RUN_KEYS["WAITS"]
+        client: Any = self.client
+        first = self._guard(lambda: cast("list[tuple[bytes, float]]", client.zrange(waits, 0, 0, withscores=True)))
+        return int(first[0][1]) if first else None
+
     # ---- documents and the like
 
     def put_document(self, digest: str, data: bytes) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from wf_core.run_state import Json
 from wf_core.runtime import kernel
-from wf_worker.errors import StoreUnavailable
+from wf_worker.errors import RunDamaged, StoreUnavailable
 from wf_worker.store import encoding
 from wf_worker.store.answers import Answers
 from wf_worker.store.calls import DEFAULT_LEASE_MS, Arg, Reply, new_call_id, text_of
@@ -142,7 +142,7 @@ class RunStore(Flows, Answers, Looking):
         reply = self._call("due", incarnation, self._new_id(), most)
         if reply.word == "gone":
             return None
-        _, status, release, expired, unclaimed, now = reply.values[:6]
+        _, status, release, expired, unclaimed, now, elapsed = reply.values[:7]
         frames: list[UnclaimedFrame] = []
         for i in range(0, len(unclaimed), 3):
             head = Head.parse(unclaimed[i + 2], text_of(unclaimed[i]))
@@ -152,7 +152,7 @@ class RunStore(Flows, Answers, Looking):
                 )
             )
         pairs = tuple((text_of(expired[i]), text_of(expired[i + 1])) for i in range(0, len(expired), 2))
-        return DueRun(incarnation, text_of(status), bool(release), int(now), pairs, tuple(frames))
+        return DueRun(incarnation, text_of(status), bool(release), int(now), pairs, tuple(frames), int(elapsed))
 
     def republish(
         self, incarnation: str, frame: str, score: str, *, look_ms: int, send: bool
@@ -164,3 +164,10 @@ class RunStore(Flows, Answers, Looking):
     def release(self, incarnation: str) -> tuple[Ready, ...]:
         """The next page of frames whose hold or pause is gone."""
         return self._call("release", incarnation, self._new_id()).ready
+
+    def fire(self, incarnation: str) -> tuple[int, tuple[Ready, ...]]:
+        """The next page of frames whose time has come: how many there were, and the messages to send."""
+        reply = self._call("fire", incarnation, self._new_id())
+        if reply.word == "damaged":
+            raise RunDamaged(f"record {reply.text(1)} is missing or wrong", path=reply.text(1))
+        return int(reply.text(1)) if reply.word == "fired" else 0, reply.ready

@@ -9,7 +9,15 @@ from typing import Any, Final, cast
 from wf_core.models.workflow_refs import WorkflowRef
 from wf_core.paths import StatePath
 from wf_core.plan import Plan
-from wf_core.run_state import ROOT_SCOPE_ID, SUBGRAPH_FRAME, ExecutionFrame, Json, LineageState, RuntimeScope
+from wf_core.run_state import (
+    ROOT_SCOPE_ID,
+    SUBGRAPH_FRAME,
+    ExecutionFrame,
+    Json,
+    LineageState,
+    RuntimeScope,
+    TraceLevel,
+)
 from wf_core.runtime.scheduler import subgraph_activation
 from wf_core.runtime.slice import MISSING, Missing, Need, SliceMiss, Unloaded
 from wf_core.runtime.transition import ItemResult
@@ -105,6 +113,7 @@ class StoredSlice:
     steps: int
     frame_id: str
     plan: Plan
+    trace: TraceLevel = "full"
     _stored: dict[str, _Stored] = field(default_factory=dict[str, "_Stored"])
     _frames: dict[str, ExecutionFrame] = field(default_factory=dict[str, ExecutionFrame])
     _lineages: dict[str, _Lineage] = field(default_factory=dict[str, "_Lineage"])
@@ -117,11 +126,11 @@ class StoredSlice:
     @classmethod
     def from_reply(cls, reply: Sequence[Any], incarnation: str, plan: Plan, names: Sequence[str] | None) -> StoredSlice:
         """Decodes the slice part of a script's answer. ``names`` are the state fields that were asked for."""
-        ancestry, values, workflow_input, run_id, digest, max_steps, steps = reply
+        ancestry, values, workflow_input, run_id, digest, max_steps, steps, trace = reply
         stored = [_stored(record) for record in ancestry]
         if not stored:
             raise RunDamaged("the claimed frame has no head", path="f")
-        view = cls(incarnation, _text(run_id), _text(digest), int(max_steps), int(steps), "", plan)
+        view = cls(incarnation, _text(run_id), _text(digest), int(max_steps), int(steps), "", plan, _level(trace))
         for record in stored:
             view._add(record)
         view.frame_id = next(iter(view._frames))
@@ -323,6 +332,18 @@ def _stored(record: Sequence[Any]) -> _Stored:
         item,
         seen,
     )
+
+
+def _level(word: bytes) -> TraceLevel:
+    match word:
+        case b"full":
+            return "full"
+        case b"summary":
+            return "summary"
+        case b"off":
+            return "off"
+        case _:
+            raise RunDamaged(f"the run has the unknown trace level {word!r}", path="h.trace")
 
 
 def _text(value: Any) -> str:

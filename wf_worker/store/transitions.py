@@ -9,6 +9,7 @@ from wf_core.run_state import ITEM_FRAME, WORKFLOW_FRAME, ExecutionFrame, Json, 
 from wf_core.runtime.slice import Unloaded
 from wf_core.runtime.transition import (
     Activation,
+    After,
     AppendWrites,
     Arrive,
     Block,
@@ -28,6 +29,7 @@ from wf_core.runtime.transition import (
     StepNumber,
     Traced,
     Transition,
+    Wait,
 )
 from wf_worker.errors import RunDamaged
 from wf_worker.store import encoding
@@ -129,6 +131,9 @@ class TransitionEncoder:
                 self._add("close", short(activation_id), self._key(frame_id))
             case OpenInterrupt(frame_id, request, step):
                 self._add("interrupt", self._key(frame_id), _number(step), encoding.encode_interrupt(request))
+            case Wait(frame_id, due, step):
+                moment = f"+{due.ms}" if isinstance(due, After) else due.ms
+                self._add("wait", self._key(frame_id), _number(step), moment)
             case CompleteRun(outcome, output):
                 self._add("complete", outcome, to_bytes(output))
             case FailRun(frame_id, order, error):
@@ -137,7 +142,8 @@ class TransitionEncoder:
                 )
             case Traced(entry, step):
                 frame = self._new.get(entry.frame_id) or self._view.frame(entry.frame_id)
-                self._add("trace", _number(step), encoding.encode_trace(entry, frame))
+                if self._view.trace != "off":
+                    self._add("trace", _number(step), encoding.encode_trace(entry, frame, self._view.trace))
 
     def _fields(self, fields: dict[str, Json]) -> list[Arg]:
         args: list[Arg] = []

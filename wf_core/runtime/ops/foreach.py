@@ -16,7 +16,7 @@ from wf_core.paths import PathResolutionError, StatePath
 from wf_core.plan import Plan, handler_name
 from wf_core.run_state import ExecutionFrame, Json
 from wf_core.runtime.barriers import replay
-from wf_core.runtime.draft import Draft, trace_entry
+from wf_core.runtime.draft import Draft, check_nesting, trace_entry
 from wf_core.runtime.flow import Destination, destination, move
 from wf_core.runtime.patches import Patch, stage
 from wf_core.runtime.scheduler import (
@@ -59,6 +59,7 @@ def dispatch(draft: Draft, frame: ExecutionFrame, step: ForeachNode, *, inline_i
             f"concurrent foreach {step.id!r} of frame {frame.id!r} was entered while its visit is open",
             frame_id=frame.id,
         )
+    check_nesting(draft, frame)
     items = read_items(draft, frame, step)
     if not items:
         return _empty(draft, frame, step, visits)
@@ -107,6 +108,8 @@ def read_items(draft: Draft, frame: ExecutionFrame, step: ForeachNode) -> list[A
 
 def _serial(draft: Draft, frame: ExecutionFrame, step: ForeachNode, visits: ForeachVisits) -> str | None:
     plan = draft.plan(frame)
+    if visits.active_id is None:
+        check_nesting(draft, frame)
     items = read_items(draft, frame, step)
     if visits.active_id is None:
         active_id, sequence, barrier = (

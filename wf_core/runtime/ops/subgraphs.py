@@ -9,7 +9,7 @@ from wf_core.errors import WorkflowExecutionError
 from wf_core.expressions import copy_json, resolve_bindings
 from wf_core.models.steps import SubgraphNode
 from wf_core.run_state import SUBGRAPH_FRAME, ExecutionFrame, Json, RuntimeScope
-from wf_core.runtime.draft import Draft, trace_entry
+from wf_core.runtime.draft import Draft, check_nesting, trace_entry
 from wf_core.runtime.flow import destination, move, workflow_output
 from wf_core.runtime.patches import build_patch
 from wf_core.runtime.scheduler import damaged, subgraph_activation
@@ -31,6 +31,7 @@ def dispatch(draft: Draft, frame: ExecutionFrame, step: SubgraphNode) -> str | N
 
 
 def _start(draft: Draft, frame: ExecutionFrame, step: SubgraphNode) -> str:
+    check_nesting(draft, frame)
     child = draft.program.child(step.workflow)
     child_input: dict[str, Json] = copy_json(
         resolve_bindings(step.input, draft.sources(frame), label=f"subgraph {step.id!r}")

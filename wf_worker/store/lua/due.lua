@@ -1,21 +1,23 @@
 -- due: what of a run wants a sweeper now, and when to look at it next. Writes the attention index only.
 -- ARGV 5 how many of each at most
--- answers due <status> <release> <expired: frame, token by turns> <unclaimed: frame, score, head by turns> <now> | gone
+-- answers due <status> <release> <expired: frame, token by turns> <unclaimed: frame, score, head by turns> <now>
+--       <frames whose time has come> | gone
 if gone() then
   call('ZREM', shard .. ATTENTION, run)
   return answer({'gone'})
 end
 if ended() then
   call('ZREM', shard .. ATTENTION, run)
-  return answer({'due', get('status'), '', {}, {}, ms(now())})
+  return answer({'due', get('status'), '', {}, {}, ms(now()), '0'})
 end
 local limit = tonumber(ARGV[5])
-local expired, unclaimed = {}, {}
+local expired, unclaimed, elapsed = {}, {}, 0
 for _, key in ipairs(call('ZRANGEBYSCORE', base .. LEASES, '-inf', ms(now()), 'LIMIT', 0, limit)) do
   local head = head_of(key)
   expired[#expired + 1], expired[#expired + 2] = key, head and head[TOKEN] or ''
 end
 if not failing() then
+  elapsed = call('ZCOUNT', base .. WAITS, '-inf', ms(now()))
   local page = call('ZRANGEBYSCORE', base .. READY, '-inf', ms(now()), 'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #page, 2 do
     local head = head_of(page[i])
@@ -37,4 +39,4 @@ if earliest then
 else
   call('ZREM', shard .. ATTENTION, run)
 end
-return answer({'due', get('status'), get('release') or '', expired, unclaimed, ms(now())})
+return answer({'due', get('status'), get('release') or '', expired, unclaimed, ms(now()), ms(elapsed)})

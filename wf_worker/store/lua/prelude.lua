@@ -10,7 +10,7 @@
 --
 -- A frame head is 17 words joined by '|':
 --   place       ready held paused leased waits open failed blocked
---   purpose     why it is due: step walk open admit finish lost
+--   purpose     why it is due, or will be: step walk open admit finish elapsed lost
 --   rev         <sequence>.<call id>: the run's sequence number and the call that set it, compared whole
 --   token owner of the claim that holds it
 --   step        number of its present visit, '' before it has one
@@ -164,6 +164,20 @@ local function place(key, head, purpose)
       out[n + 1], out[n + 2], out[n + 3] = key, head[REV], head[NODE]
     end
   end
+  save(key, head)
+end
+
+-- Makes a frame due at a time, at once where that has passed.
+local function wait_for(key, head, purpose, due)
+  if due <= now() then
+    place(key, head, purpose)
+    return
+  end
+  leave(key, head)
+  head[PLACE], head[PURPOSE], head[TOKEN], head[OWNER], head[REV] = 'waits', purpose, '', '', revision()
+  head[SINCE], head[LOOKS] = ms(now()), '0'
+  call('ZADD', base .. WAITS, ms(due), key)
+  attend(due)
   save(key, head)
 end
 
@@ -381,7 +395,7 @@ local function slice(key, from)
   for i = 1, count do names[i] = ARGV[from + 1 + i] end
   return {
     ancestry(key), fields_of(head[SCOPE], names, count), ARGV[from] == '1' and input_of(head[SCOPE]) or false,
-    get('run_id'), get('digest'), get('max_steps'), get('steps'),
+    get('run_id'), get('digest'), get('max_steps'), get('steps'), get('trace') or 'full',
   }
 end
 
@@ -461,7 +475,7 @@ local function check_operations(from, count, steps)
       if not act then return {'damaged', ACTIVATIONS .. ' ' .. ARGV[at]} end
       if not head_of(act[A_CTL]) then return {'damaged', FRAMES .. ' ' .. act[A_CTL]} end
       if call('HEXISTS', base .. RESULTS .. ARGV[at], ARGV[at + 1]) == 1 then return {'damaged', RESULTS .. ARGV[at] .. ' ' .. ARGV[at + 1]} end
-    elseif (name == 'place' or name == 'block') and not head_of(ARGV[at]) then
+    elseif (name == 'place' or name == 'block' or name == 'wait') and not head_of(ARGV[at]) then
       local made = each_operation(from, count, function(other, where)
         if other == 'frame' and ARGV[where] == ARGV[at] then return {'made'} end
       end)
@@ -627,6 +641,12 @@ local function apply_operations(from, count, steps)
       end
     elseif name == 'interrupt' then  -- frame key, step, record
       open_interrupt(a[at], number_of(a[at + 1], before), a[at + 2])
+    elseif name == 'wait' then       -- frame key, step, when: ms since the epoch, or '+' and ms from now
+      local head = head_of(a[at])
+      fresh(head)
+      head[STEP] = number_of(a[at + 1], before)
+      local after = string.match(a[at + 2], '^%+(%d+)$')
+      wait_for(a[at], head, 'elapsed', after and now() + tonumber(after) or tonumber(a[at + 2]))
     elseif name == 'complete' then   -- outcome, output
       if not failing() then
         call('HSET', base .. HEADER, 'outcome', a[at], 'output', a[at + 1])
