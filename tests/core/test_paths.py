@@ -166,6 +166,12 @@ def test_a_text_that_is_not_exactly_one_dotted_key_is_refused_by_every_type(text
             parse(prefix + text)
 
 
+@pytest.mark.parametrize("letter", list("btnfr"))
+def test_an_escape_for_a_control_character_is_known_and_refused(letter: str) -> None:
+    with pytest.raises(PathResolutionError, match="control characters"):
+        LocalPath.parse(f'"a\\{letter}b"')
+
+
 @pytest.mark.parametrize("value", [None, 1, b"a"])
 def test_only_a_string_is_read_as_a_path(value: object) -> None:
     for parse in (LocalPath.parse, GraphSourcePath.parse, StatePath.parse):
@@ -505,6 +511,25 @@ def test_the_published_schema_is_a_described_string_with_a_pattern(mode: str) ->
 @given(paths)
 def test_the_published_pattern_admits_every_canonical_text(path: AnyPath) -> None:
     assert re.search(TypeAdapter(type(path)).json_schema()["pattern"], str(path))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "state.a",
+        " \tstate\t. a ",
+        "\"state\".'a b'",
+        r"'state'.'no \escape'",
+        r'state."\"\\"',
+        r'state."\u00e9"',
+        r'state."\U0001F600"',
+        'state."é ."',
+    ],
+)
+def test_the_published_pattern_admits_every_way_to_write_a_path(text: str) -> None:
+    for path_type in (GraphSourcePath, StatePath):
+        assert path_type.parse(text).parts
+        assert re.search(TypeAdapter(path_type).json_schema()["pattern"], text)
 
 
 def test_the_published_pattern_refuses_what_the_parser_refuses() -> None:
