@@ -16,7 +16,7 @@ MOVED := moved
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check map props bench fmt dev clean moved
+.PHONY: help demo test check map props mutants bench fmt dev clean moved
 
 help:
 	@echo 'make demo    a real job on worker processes; options: make demo DEMO_ARGS="--yes --kill-worker"'
@@ -25,6 +25,7 @@ help:
 	@echo 'make check   lint, format, types, import rules'
 	@echo 'make map     which rules of the core are shown by which tests, and whether any is not'
 	@echo 'make props   random workflows over every engine: make props N=2000 SEED=0'
+	@echo 'make mutants small changes to the core, one at a time, each of which a test has to notice'
 	@echo 'make bench   the in-memory engine on 10,000 and 100,000 items'
 	@echo 'make fmt     format, and repair what the linter can'
 	@echo 'make clean   remove .venv, caches, builds and the data of dev and demo'
@@ -55,13 +56,16 @@ check: .venv/.ready
 	@.venv/bin/lint-imports
 	@echo 'check: lint, format, types and import rules hold'
 
-# Reads documents and tests only, and needs no package: no environment is made for it.
 props: .venv/.ready
 	@$(PY) -m tests.props --count $(N) --seed $(SEED)
+
+mutants: .venv/.ready
+	@$(PY) -m tests.mutants
 
 bench: .venv/.ready
 	@$(PY) -m bench.core
 
+# Reads documents and tests only, and needs no package: no environment is made for it.
 map:
 	@"$(PYTHON)" tests/conformance_map.py
 
@@ -74,5 +78,5 @@ fmt: .venv/.ready
 	@$(PY) -m ruff format --quiet .
 
 clean:
-	@rm -rf .venv .wf build dist ./*.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .wf mutants build dist ./*.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import Phase, settings
 
 from tests.support.valkey import EmbeddedValkey
+
+# For `make mutants`: the same examples every time, and no search for the smallest one that fails.
+settings.register_profile(
+    "mutants", derandomize=True, database=None, deadline=None, phases=(Phase.explicit, Phase.generate)
+)
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, MutableMapping
 from itertools import pairwise
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 from wf_core.errors import WfError
 from wf_core.paths import (
@@ -12,6 +12,7 @@ from wf_core.paths import (
     PathResolutionError,
     format_toml_path_segments,
     is_json_object,
+    is_mutable_object,
     path_parts_overlap,
 )
 
@@ -64,10 +65,10 @@ def set_local_value(payload: MutableMapping[str, Any], path: LocalPathLike, valu
     current = payload
     for depth, part in enumerate(parts[:-1]):
         below: object = current.setdefault(part, {})
-        if not isinstance(below, MutableMapping):
+        if not is_mutable_object(below):
             at = format_toml_path_segments(parts[: depth + 1])
             raise LocalPathError(f"cannot descend into {at}: it is not an object", path=str(path))
-        current = cast("MutableMapping[str, Any]", below)
+        current = below
     current[parts[-1]] = value
 
 

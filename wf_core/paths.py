@@ -31,13 +31,13 @@ GraphRoot: TypeAlias = Literal["input", "state", "context"]
 """The three roots a graph value can be read from."""
 
 
-def _checked_parts(parts: object, kind: str) -> tuple[str, ...]:
-    if not isinstance(parts, tuple):
+def _checked_parts(parts: tuple[str, ...], kind: str) -> tuple[str, ...]:
+    if not isinstance(parts, tuple):  # pyright: ignore[reportUnnecessaryIsInstance]  # a structure may hold anything
         raise PathResolutionError(f"invalid {kind} path: parts must be a tuple of strings, not {type(parts).__name__}")
-    for part in cast("tuple[object, ...]", parts):
+    for part in parts:
         if (fault := segment_fault(part)) is not None:
             raise PathResolutionError(f"invalid {kind} path: {fault}")
-    return cast("tuple[str, ...]", parts)
+    return parts
 
 
 def _split_fragments(fragments: tuple[str, ...]) -> tuple[str, ...]:
@@ -95,9 +95,11 @@ class _Path:
         raise NotImplementedError
 
     def __str__(self) -> str:
-        if self._text is None:
-            object.__setattr__(self, "_text", self._render())
-        return cast("str", self._text)
+        text = self._text
+        if text is None:
+            text = self._render()
+            object.__setattr__(self, "_text", text)
+        return text
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self)!r})"
@@ -123,11 +125,10 @@ class _Path:
             return value._rebuilt()
         if isinstance(value, str):
             return cls.parse(value)
-        if isinstance(value, Mapping):
-            mapping = cast("Mapping[object, object]", value)
-            parts = mapping.get("parts")
-            if set(mapping) == {"root", "parts"} and isinstance(parts, list):
-                return cls._from_structure(mapping["root"], tuple(cast("list[str]", parts)))
+        if is_json_object(value):
+            parts = value.get("parts")
+            if set(value) == {"root", "parts"} and isinstance(parts, list):
+                return cls._from_structure(value["root"], tuple(cast("list[str]", parts)))
             raise PathResolutionError(f"invalid {cls._kind} path: an object must be exactly {{root, parts: [...]}}")
         raise PathResolutionError(f"invalid {cls._kind} path: expected a string, not {type(value).__name__}")
 
@@ -135,7 +136,7 @@ class _Path:
     def __get_pydantic_core_schema__(cls, source: object, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
         return core_schema.no_info_plain_validator_function(
             cls._validate,
-            serialization=core_schema.plain_serializer_function_ser_schema(str, return_schema=core_schema.str_schema()),
+            serialization=core_schema.to_string_ser_schema(when_used="always"),
         )
 
     @classmethod
@@ -181,7 +182,7 @@ class GraphSourcePath(_Path):
     def parse(cls, text: str) -> Self:
         """The path a string stands for; raises ``PathResolutionError``."""
         root, *parts = parse_toml_path_segments(text)
-        return cls(cast("GraphRoot", root), tuple(parts))
+        return cls._from_structure(root, tuple(parts))
 
     @classmethod
     def input(cls, *fragments: str) -> Self:
@@ -199,8 +200,8 @@ class GraphSourcePath(_Path):
         return cls("context", _split_fragments(fragments))
 
     @classmethod
-    def _from_structure(cls, root: object, parts: tuple[str, ...]) -> Self:
-        return cls(cast("GraphRoot", root), parts)
+    def _from_structure(cls, root: Any, parts: tuple[str, ...]) -> Self:
+        return cls(root, parts)
 
     def _rebuilt(self) -> Self:
         return type(self)(self.root, self.parts)
@@ -422,16 +423,15 @@ def set_nested_value(state: MutableMapping[str, Any], parts: Sequence[str], valu
     for depth, part in enumerate(parts[:-1]):
         below: object = current.get(part)
         if below is None:
-            below = {}
-            current[part] = below
-        elif not _is_mutable_object(below):
+            current[part] = below = {}
+        if not is_mutable_object(below):
             at = format_toml_path_segments(parts[: depth + 1])
             raise PathResolutionError(
                 f"cannot descend into {at}: it is not an object",
                 code="path_missing",
                 path=format_toml_path_segments(parts),
             )
-        current = cast("MutableMapping[str, Any]", below)
+        current = below
     current[parts[-1]] = value
 
 
@@ -447,8 +447,9 @@ def is_json_object(value: object) -> TypeGuard[Mapping[str, Any]]:
     return type(value) is dict or isinstance(value, Mapping)
 
 
-def _is_mutable_object(value: object) -> TypeGuard[MutableMapping[str, Any]]:
-    return type(value) is dict or isinstance(value, MutableMapping)
+def is_mutable_object(value: object) -> TypeGuard[MutableMapping[str, Any]]:
+    """Whether a write may step into the value."""
+    return isinstance(value, MutableMapping)
 
 
 def _root_and_parts(path: GraphPathLike) -> tuple[GraphRoot, tuple[str, ...]]:
@@ -470,6 +471,7 @@ __all__ = [
     "format_toml_path_segments",
     "get_nested_value",
     "is_json_object",
+    "is_mutable_object",
     "is_valid_destination_path",
     "is_valid_source_path",
     "parse_toml_path_segments",

@@ -55,8 +55,6 @@ class _TomlKeyReader:
 
     def read(self) -> tuple[str, ...]:
         self._skip_blanks()
-        if self._peek() == "":
-            raise self._error("empty path")
         segments = [self._key()]
         self._skip_blanks()
         while self._peek() == ".":
@@ -125,7 +123,7 @@ class _TomlKeyReader:
             raise self._error(f"unknown or incomplete escape '\\{letter}'")
         self._at = digits.end()
         code_point = int(digits.group(), 16)
-        if code_point > 0x10FFFF or 0xD800 <= code_point <= 0xDFFF:
+        if code_point > 0x10FFFF:
             raise self._error(f"escape '\\{letter}{digits.group()}' is no Unicode character")
         return chr(code_point)
 

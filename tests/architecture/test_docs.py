@@ -63,7 +63,7 @@ def project_files() -> list[Path]:
 def made_by_tools(parts: tuple[str, ...]) -> bool:
     """Environments, caches and builds, as .gitignore lists them."""
     hidden = any(part.startswith(".") and part != ".ci" for part in parts[:-1])
-    return hidden or bool({"__pycache__", "build", "dist"}.intersection(parts[:-1]))
+    return hidden or bool({"__pycache__", "build", "dist", "mutants"}.intersection(parts[:-1]))
 
 
 def lines_of(path: Path) -> list[str]:

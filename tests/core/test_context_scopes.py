@@ -202,6 +202,16 @@ def test_a_given_analysis_is_used_as_it_is() -> None:
     assert "after" not in context_fields_by_node(checked, control_regions=regions)
 
 
+def test_an_owner_in_a_given_analysis_that_is_no_loop_has_any_item() -> None:
+    checked = nested()
+    regions = analyze_control_regions(checked)
+    regions.owner_stack_by_node["after"] = ("after_inner",)
+
+    found = context_schemas_by_node(checked, control_regions=regions)["after"]["properties"]
+
+    assert (found["loop_item"], list(found["foreach"]["properties"])) == ({}, ["after_inner"])
+
+
 def test_a_colliding_alias_hides_no_other_field() -> None:
     checked = nested()
     checked.nodes[1].as_ = "outer_item"  # pyright: ignore[reportAttributeAccessIssue]
@@ -210,6 +220,26 @@ def test_a_colliding_alias_hides_no_other_field() -> None:
 
     assert [field.name for field in found].count("outer_item") == 1
     assert fields(checked, "inner_body")["outer_item"].schema == CUSTOMER
+    assert {"loop_item", "loop_index"} <= {field.name for field in found}
+
+
+@pytest.mark.parametrize("alias", ["scope_id", "foreach", "_scoped"])
+def test_an_outer_alias_that_collides_hides_no_field_either(alias: str) -> None:
+    checked = nested()
+    checked.nodes[0].as_ = alias  # pyright: ignore[reportAttributeAccessIssue]
+
+    names = [field.name for field in context_fields_by_node(checked)["inner_body"]]
+
+    assert names == [*STANDARD, "foreach", "loop_item", "loop_index", "inner_item"]
+
+
+@pytest.mark.parametrize("alias", ["", None, 7])
+def test_a_loop_without_a_usable_alias_has_its_item_and_index_all_the_same(alias: object) -> None:
+    checked = nested()
+    for loop in checked.nodes[:2]:
+        loop.as_ = alias  # pyright: ignore[reportAttributeAccessIssue]
+
+    assert list(fields(checked, "inner_body")) == [*STANDARD, "foreach", "loop_item", "loop_index"]
 
 
 def test_warnings_say_what_keeps_the_analysis_incomplete() -> None:

@@ -161,6 +161,12 @@ def test_legal_graphs_have_no_region_issues(routes: Sequence[str], steps: list[d
             id="body ends the workflow",
         ),
         pytest.param(
+            ["f.loop -> a", "a.ok -> END", "f.done -> g", "g.loop -> b", "b.ok -> g", "g.done -> b"],
+            [foreach("f"), foreach("g")],
+            [("invalid_foreach_terminal", "edges[1]"), ("foreach_region_conflict", "nodes[b]")],
+            id="two mistakes, and nothing that follows from them",
+        ),
+        pytest.param(
             ["f.loop -> a", "a.ok -> stop", "f.done -> END"],
             [foreach("f"), end("stop")],
             [("invalid_foreach_terminal", "edges[1]")],
@@ -214,6 +220,52 @@ def test_a_step_in_two_places_loses_its_stack_and_names_both() -> None:
 
     assert "a" not in analysis.owner_stack_by_node
     assert "'f'" in analysis.issues[0].message and "outside" in analysis.issues[0].message
+
+
+def test_a_conflict_keeps_nothing_else_from_being_analysed() -> None:
+    checked = workflow(
+        ["c.true -> f", "c.false -> a", "f.loop -> a", "a.ok -> f", "f.done -> z", "z.ok -> y", "y.ok -> END"],
+        [condition("c"), foreach("f")],
+    )
+
+    assert stacks(checked) == {"c": (), "f": (), "z": (), "y": ()}
+
+
+@pytest.mark.parametrize(
+    ("routes", "loops", "said"),
+    [
+        (["f.loop -> f", "f.done -> END"], ["f"], "enters an empty body: loop leads straight back to foreach 'f'"),
+        (
+            ["f.loop -> a", "a.ok -> END", "f.done -> END"],
+            ["f"],
+            "edge 'a' -> '__end__' ('ok') ends the workflow from inside the body of foreach 'f'",
+        ),
+        (
+            ["f.loop -> g", "g.loop -> a", "a.ok -> f", "g.done -> f", "f.done -> END"],
+            ["f", "g"],
+            "edge 'a' -> 'f' ('ok') skips foreach 'g'",
+        ),
+        (
+            ["f.loop -> g", "g.loop -> a", "f.done -> a", "a.ok -> g", "g.done -> f"],
+            ["f", "g"],
+            "step 'a' is reached in different places: in the body of 'f' > 'g'; outside every body",
+        ),
+        (
+            ["f.loop -> a", "a.ok -> b", "b.ok -> a", "f.done -> END"],
+            ["f"],
+            "foreach 'f' never returns to it from 'a', 'b'",
+        ),
+        (
+            ["f.done -> END", "f.loop -> a", "a.ok -> f", "x.ok -> END"],
+            ["f"],
+            "no path leads from start 'f' to step 'x'",
+        ),
+    ],
+)
+def test_an_issue_says_which_steps_and_loops_it_is_about(routes: Sequence[str], loops: list[str], said: str) -> None:
+    [issue] = analyze_control_regions(workflow(routes, [foreach(loop) for loop in loops])).issues
+
+    assert said in issue.message
 
 
 def test_dangling_edges_are_left_to_edge_validation() -> None:

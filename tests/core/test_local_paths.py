@@ -41,6 +41,22 @@ def test_reading_what_is_not_there_fails(path: str) -> None:
     assert caught.value.code == "local_path_failed"
 
 
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("user.email.domain", "user.email is missing"),
+        ("user.name.first.letter", "user.name is not an object"),
+        (LocalPath(("list", "0")), "list is not an object"),
+    ],
+)
+def test_the_error_names_the_path_and_how_far_it_could_be_read(path: str | LocalPath, reason: str) -> None:
+    with pytest.raises(LocalPathError) as caught:
+        get_local_value({"user": {"name": "Ada"}, "list": [1]}, path)
+
+    assert caught.value.path == str(path)
+    assert str(caught.value) == f"cannot read '{path}': {reason}"
+
+
 def test_a_missing_output_field_is_called_missing() -> None:
     with pytest.raises(LocalPathError, match=r"user\.email is missing"):
         get_local_value({"user": {}}, "user.email")
@@ -59,9 +75,10 @@ def test_a_write_creates_the_objects_on_its_way() -> None:
 def test_a_write_through_anything_but_an_object_fails_and_changes_nothing(obstacle: object) -> None:
     payload = {"user": obstacle}
 
-    with pytest.raises(LocalPathError, match="cannot descend into user"):
+    with pytest.raises(LocalPathError, match="cannot descend into user:") as caught:
         set_local_value(payload, "user.name.first", 1)
 
+    assert caught.value.path == "user.name.first"
     assert payload == {"user": obstacle}
 
 
@@ -85,17 +102,19 @@ def test_writing_a_payload_into_itself_keeps_it() -> None:
 def test_the_whole_payload_can_only_be_an_object(value: object) -> None:
     payload = {"old": 1}
 
-    with pytest.raises(LocalPathError, match="must be an object"):
+    with pytest.raises(LocalPathError, match=f"must be an object, not {type(value).__name__}") as caught:
         set_local_value(payload, ".", value)
 
+    assert caught.value.path == "."
     assert payload == {"old": 1}
 
 
 def test_splitting_gives_segments_and_none_for_the_whole_payload() -> None:
     assert split_local_path('a."b.c"') == ["a", "b.c"]
     assert split_local_path(".") == []
-    with pytest.raises(LocalPathError, match="invalid TOML path"):
+    with pytest.raises(LocalPathError, match="invalid TOML path") as caught:
         split_local_path("a..b")
+    assert "quote" in (caught.value.hint or "")
 
 
 def test_places_overlap_when_equal_or_when_one_holds_the_other() -> None:

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 import copy
+import json
 import pickle
 import re
 import tomllib
+from collections import UserDict
+from collections.abc import Callable
 from dataclasses import FrozenInstanceError
+from types import MappingProxyType
 
 import pytest
 from hypothesis import given
@@ -126,6 +130,7 @@ def test_state_and_local_paths_parse_and_render_canonically() -> None:
         "\ra",
         '"open',
         "'open",
+        "''a'",
         '"open\\',
         '"""x"""',
         "'''x'''",
@@ -161,6 +166,19 @@ def test_a_text_that_is_not_exactly_one_dotted_key_is_refused_by_every_type(text
             parse(prefix + text)
 
 
+@pytest.mark.parametrize("letter", list("btnfr"))
+def test_an_escape_for_a_control_character_is_known_and_refused(letter: str) -> None:
+    with pytest.raises(PathResolutionError, match="control characters"):
+        LocalPath.parse(f'"a\\{letter}b"')
+
+
+@pytest.mark.parametrize("value", [None, 1, b"a"])
+def test_only_a_string_is_read_as_a_path(value: object) -> None:
+    for parse in (LocalPath.parse, GraphSourcePath.parse, StatePath.parse):
+        with pytest.raises(PathResolutionError, match="a path is written as a string"):
+            parse(value)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("text", ["", " ", "."])
 def test_graph_and_state_paths_have_no_root_marker_and_no_empty_form(text: str) -> None:
     for path_type in (GraphSourcePath, StatePath):
@@ -176,8 +194,9 @@ def test_the_local_root_marker_is_exactly_one_dot() -> None:
 
 @pytest.mark.parametrize("text", ["output", "output.foo", "foo.bar", "State.x", '"state.x"'])
 def test_an_unknown_root_is_refused(text: str) -> None:
-    with pytest.raises(PathResolutionError, match="unknown path root"):
+    with pytest.raises(PathResolutionError, match="unknown path root") as caught:
         GraphSourcePath.parse(text)
+    assert "input, state or context" in (caught.value.hint or "")
     with pytest.raises(PathResolutionError, match="state path"):
         StatePath.parse(text)
 
@@ -212,6 +231,38 @@ def test_a_path_error_is_a_value_error_with_code_and_hint() -> None:
     assert isinstance(caught.value, ValueError)
     assert caught.value.code == "path_invalid"
     assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("'open", "unterminated quote"),
+        ('"open', "unterminated quote"),
+        ("a..b", "empty path segment"),
+        ("a.", "empty path segment"),
+        ("a.[0]", r"unexpected '\[' at character 3"),
+        ("a b", "unexpected 'b' at character 3"),
+        (r'"\q"', "escape"),
+        (r'"\U00110000"', "is no Unicode character"),
+        ('"a\tb"', "control characters"),
+        ("'\ud800'", "surrogates"),
+        (r'"\ud800"', "surrogates"),
+        (r'"\udfff"', "surrogates"),
+    ],
+)
+def test_the_error_says_what_is_wrong_with_a_text(text: str, reason: str) -> None:
+    with pytest.raises(PathResolutionError, match=f"invalid TOML path.*{reason}") as caught:
+        LocalPath.parse(text)
+
+    assert "quote" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("text", "character"),
+    [(r'"\uD7FF"', "\ud7ff"), (r'"\uE000"', "\ue000"), (r'"\U0010FFFF"', "\U0010ffff"), (r'"\u00E9"', "é")],
+)
+def test_an_escape_may_name_any_unicode_character(text: str, character: str) -> None:
+    assert LocalPath.parse(text).parts == (character,)
 
 
 @given(paths)
@@ -260,7 +311,7 @@ def test_paths_are_immutable(path: AnyPath) -> None:
         path.parts = ("b",)
     with pytest.raises(FrozenInstanceError):
         path.other = 1  # type: ignore[union-attr]
-    with pytest.raises(FrozenInstanceError):
+    with pytest.raises(FrozenInstanceError, match="parts"):
         del path.parts
     assert path.parts == ("a",)
 
@@ -271,6 +322,29 @@ def test_paths_are_equal_and_hash_by_type_and_value() -> None:
     assert GraphSourcePath.state("a") != StatePath.of("a")
     assert StatePath.of("a") != LocalPath.of("a")
     assert LocalPath.of("a") != "a"
+
+
+@pytest.mark.parametrize("make", [GraphSourcePath.input, StatePath.of, LocalPath.of])
+def test_different_paths_have_different_hashes(make: Callable[[str], AnyPath]) -> None:
+    assert len({hash(make(f"field_{n}")) for n in range(100)}) > 90
+
+
+def test_a_path_shows_its_type_and_its_text() -> None:
+    assert repr(GraphSourcePath.state("a.b")) == "GraphSourcePath('state.a.b')"
+    assert repr(LocalPath.root()) == "LocalPath('.')"
+
+
+def test_a_path_renders_its_text_once() -> None:
+    path = StatePath(("a b",))
+
+    assert str(path) is str(path)
+
+
+def test_a_child_is_the_path_below_with_literal_segments() -> None:
+    item = GraphSourcePath.context("foreach.each.item")
+
+    assert item.child("first.name", "x") == GraphSourcePath("context", ("foreach", "each", "item", "first.name", "x"))
+    assert GraphSourcePath.input().child("order") == GraphSourcePath("input", ("order",))
 
 
 @given(paths)
@@ -304,10 +378,22 @@ def test_a_state_path_needs_a_fragment() -> None:
         StatePath.of()
 
 
-@pytest.mark.parametrize("parts", [("",), (" ",), ("a\x00",), ("\ud800",), (1,), ["a"], "a", None])
-def test_constructors_refuse_what_is_no_tuple_of_segments(parts: object) -> None:
-    for build in (LocalPath, StatePath, lambda p: GraphSourcePath("input", p)):
-        with pytest.raises(PathResolutionError):
+@pytest.mark.parametrize(
+    ("parts", "reason"),
+    [
+        (("",), "empty path segment ''"),
+        (("a", " "), "empty path segment ' '"),
+        (("a\x00",), "control characters"),
+        (("\ud800",), "surrogates"),
+        ((1,), "segment 1 is not a string"),
+        (["a"], "must be a tuple of strings, not list"),
+        ("a", "must be a tuple of strings, not str"),
+        (None, "must be a tuple of strings, not NoneType"),
+    ],
+)
+def test_constructors_refuse_what_is_no_tuple_of_segments(parts: object, reason: str) -> None:
+    for kind, build in (("local", LocalPath), ("state", StatePath), ("graph", lambda p: GraphSourcePath("input", p))):
+        with pytest.raises(PathResolutionError, match=f"invalid {kind} path: .*{reason}"):
             build(parts)  # type: ignore[arg-type]
 
 
@@ -337,6 +423,44 @@ def test_a_model_takes_strings_instances_and_structures_and_dumps_strings() -> N
     assert from_text.model_dump() == texts
     assert from_text.model_dump(mode="json") == texts
     assert Holder.model_validate_json(from_text.model_dump_json()) == from_text
+
+
+@pytest.mark.parametrize("path", [GraphSourcePath.state("a"), StatePath(("a.b",)), LocalPath.root()])
+def test_every_kind_of_path_is_dumped_as_its_text(path: AnyPath) -> None:
+    kind: TypeAdapter[AnyPath] = TypeAdapter(type(path))
+
+    assert kind.dump_python(path) == str(path)
+    assert kind.dump_json(path).decode() == json.dumps(str(path))
+
+
+@pytest.mark.parametrize("path_type", [GraphSourcePath, StatePath, LocalPath])
+def test_every_kind_of_path_is_published_as_a_described_string(path_type: type[AnyPath]) -> None:
+    schema = TypeAdapter(path_type).json_schema()
+
+    assert schema["type"] == "string"
+    assert re.search(schema["pattern"], "state.a")
+    assert "dotted TOML key" in schema["description"]
+
+
+@pytest.mark.parametrize("path_type", [GraphSourcePath, StatePath, LocalPath])
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (["a"], "expected a string, not list"),
+        (None, "expected a string, not NoneType"),
+        ({"root": "state"}, "must be exactly"),
+        ({"root": "state", "parts": "a"}, "must be exactly"),
+    ],
+)
+def test_a_value_that_is_no_path_is_told_why(path_type: type[AnyPath], value: object, reason: str) -> None:
+    with pytest.raises(ValidationError, match=f"invalid (graph|state|local) path: .*{reason}"):
+        TypeAdapter(path_type).validate_python(value)
+
+
+@pytest.mark.parametrize("path_type", [StatePath, LocalPath])
+def test_a_structure_with_another_root_is_told_its_root(path_type: type[AnyPath]) -> None:
+    with pytest.raises(ValidationError, match="unknown path root 'input'"):
+        TypeAdapter(path_type).validate_python({"root": "input", "parts": ["a"]})
 
 
 @pytest.mark.parametrize(
@@ -389,6 +513,25 @@ def test_the_published_pattern_admits_every_canonical_text(path: AnyPath) -> Non
     assert re.search(TypeAdapter(type(path)).json_schema()["pattern"], str(path))
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "state.a",
+        " \tstate\t. a ",
+        "\"state\".'a b'",
+        r"'state'.'no \escape'",
+        r'state."\"\\"',
+        r'state."\u00e9"',
+        r'state."\U0001F600"',
+        'state."é ."',
+    ],
+)
+def test_the_published_pattern_admits_every_way_to_write_a_path(text: str) -> None:
+    for path_type in (GraphSourcePath, StatePath):
+        assert path_type.parse(text).parts
+        assert re.search(TypeAdapter(path_type).json_schema()["pattern"], text)
+
+
 def test_the_published_pattern_refuses_what_the_parser_refuses() -> None:
     graph = TypeAdapter(GraphSourcePath).json_schema()["pattern"]
     state = TypeAdapter(StatePath).json_schema()["pattern"]
@@ -425,17 +568,29 @@ def test_an_explicit_null_is_a_value_and_a_missing_key_is_not() -> None:
 
     assert read("state.person.title") is None
     assert path_exists("state.title", **everything)
+    assert path_exists("input.order", state={}, workflow_input={"order": None}, context={})
+    assert path_exists("context.loop_item", state={}, workflow_input={}, context={"loop_item": None})
     assert not path_exists("state.other", **everything)
     assert not path_exists("no path at all", **everything)
 
 
-@pytest.mark.parametrize("path", ["state.missing", "state.person.name.first", "state.tags.0", "state.person.title.x"])
-def test_a_missing_key_and_a_step_into_no_object_fail(path: str) -> None:
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("state.missing", "state.missing is missing"),
+        ("state.person.missing.deep", "state.person.missing is missing"),
+        ("state.person.name.first", "state.person.name is not an object"),
+        ("state.tags.0.x", "state.tags is not an object"),
+        ("state.person.title.x", "state.person.title is not an object"),
+        ("context.other", "context.other is missing"),
+    ],
+)
+def test_a_missing_key_and_a_step_into_no_object_fail(path: str, reason: str) -> None:
     with pytest.raises(PathResolutionError) as caught:
         read(path)
 
-    assert caught.value.code == "path_missing"
-    assert caught.value.path == path
+    assert (caught.value.code, caught.value.path) == ("path_missing", path)
+    assert str(caught.value) == f"cannot read '{path}': {reason}"
 
 
 def test_splitting_takes_texts_and_ready_paths() -> None:
@@ -489,11 +644,22 @@ def test_nested_writes_create_missing_and_null_parents() -> None:
     assert state == {"keep": 1, "a": {"b": {"c": 2}}, "void": {"x": 3}}
 
 
+def test_a_nested_write_goes_through_any_mapping_that_can_change() -> None:
+    inner = UserDict[str, object]()
+
+    set_nested_value({"a": inner}, ("a", "b"), 1)
+
+    assert inner == {"b": 1}
+    with pytest.raises(PathResolutionError, match="cannot descend into a"):
+        set_nested_value({"a": MappingProxyType({})}, ("a", "b"), 1)
+
+
 def test_a_nested_write_into_no_object_fails_and_writes_nothing() -> None:
     state: dict[str, object] = {"a": {"b": [1]}}
 
-    with pytest.raises(PathResolutionError, match=r"cannot descend into a\.b"):
-        set_nested_value(state, ("a", "b", "c"), 2)
+    with pytest.raises(PathResolutionError, match=r"cannot descend into a\.b:") as caught:
+        set_nested_value(state, ("a", "b", "c", "d"), 2)
+    assert (caught.value.code, caught.value.path) == ("path_missing", "a.b.c.d")
     with pytest.raises(PathResolutionError, match="empty path"):
         set_nested_value(state, (), 2)
     assert state == {"a": {"b": [1]}}

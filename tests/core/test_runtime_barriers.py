@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -74,6 +75,7 @@ def test_records_stay_replayable_with_incoming_values_and_the_final_visible_one(
     patch = replayed({"total": 2}, [[("state.total", 3)], [("state.total", 1)]])
 
     assert [(write.incoming_value, write.visible_value) for write in patch.writes] == [(3, 6), (1, 6)]
+    assert [write.reducer.name for write in patch.writes] == ["wf.std.add"] * 2
 
 
 @pytest.mark.parametrize(
@@ -98,6 +100,7 @@ def test_each_reducer_sees_the_result_before_it(path: str, prior: Any, incoming:
     patch = replayed(prior, [[(path, value)] for value in incoming])
 
     assert list(patch.fields.values()) == [result]
+    assert patch.changes == {path: result["list"] if path == "state.open.list" else result}
     assert repr(prior) == before
     assert [write.incoming_value for write in patch.writes] == incoming
 
@@ -133,7 +136,14 @@ def test_two_items_may_not_replace_one_path() -> None:
     ) as caught:
         replayed({}, [[("state.plain", 1)], [("state.plain", 2)]])
 
-    assert caught.value.code == "sibling_write_conflict"
+    assert (caught.value.code, caught.value.path) == ("sibling_write_conflict", "state.plain")
+    assert "mergeable reducer" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(("items", "named"), [(2, "0, 1:"), (5, "0, 1, 2, 3, 4:"), (6, "0, 1, 2, 3, 4, ...:")])
+def test_a_conflict_names_its_items_and_at_most_five(items: int, named: str) -> None:
+    with pytest.raises(WorkflowExecutionError, match=f"by items {re.escape(named)}"):
+        replayed({}, [[("state.plain", n)] for n in range(items)])
 
 
 def test_an_undeclared_path_below_a_mergeable_field_is_not_mergeable() -> None:
@@ -142,8 +152,19 @@ def test_an_undeclared_path_below_a_mergeable_field_is_not_mergeable() -> None:
 
 
 def test_a_path_and_one_below_it_conflict_even_when_both_merge() -> None:
-    with pytest.raises(WorkflowExecutionError, match=r"overlapping sibling writes to state.box and state.box.inner"):
+    with pytest.raises(
+        WorkflowExecutionError, match=r"overlapping sibling writes to state.box and state.box.inner by items 0, 1"
+    ) as caught:
         replayed({}, [[("state.box", {"a": 1})], [("state.box.inner", 2)]])
+
+    assert (caught.value.code, caught.value.path) == ("sibling_write_conflict", "state.box.inner")
+
+
+def test_a_write_below_something_that_is_no_object_is_refused_at_its_path() -> None:
+    with pytest.raises(WorkflowExecutionError, match=r"cannot descend into list at state\.open\.list") as caught:
+        replayed({"open": [1]}, [[("state.open.list", 1)]])
+
+    assert (caught.value.code, caught.value.path) == ("state_write_refused", "state.open.list")
 
 
 def test_the_policy_decides_and_not_the_name() -> None:

@@ -58,6 +58,13 @@ def after(made: Workflow, output: dict[str, Any], prior: dict[str, Any] | None =
 
 def refused(made: Workflow, output: dict[str, Any], prior: dict[str, Any] | None = None, **options: Any) -> str:
     """The message of the failure, after which the state is as it was."""
+    return str(refusal(made, output, prior, **options))
+
+
+def refusal(
+    made: Workflow, output: dict[str, Any], prior: dict[str, Any] | None = None, **options: Any
+) -> WorkflowExecutionError:
+    """The failure, after which the state is as it was."""
     run = fresh_run(made, copy.deepcopy(prior or {}))
     with pytest.raises(WorkflowExecutionError) as caught:
         resume_workflow(made, run, {"work": lambda payload, context: output}, **options)
@@ -65,7 +72,7 @@ def refused(made: Workflow, output: dict[str, Any], prior: dict[str, Any] | None
     assert run.state is run.scopes["root"].committed_state
     assert run.lineages["root"].writes == []
     assert (run.status, run.trace) == (RunStatus.FAILED, [])
-    return str(caught.value)
+    return caught.value
 
 
 @pytest.mark.parametrize(
@@ -112,7 +119,9 @@ def test_an_explicit_null_is_written_and_a_missing_source_writes_nothing() -> No
     made = writing("value -> state.plain", "gone -> state.total")
 
     assert after(writing("value -> state.plain"), {"value": None}).state == {"plain": None}
-    assert "node output for 'work' did not include required field 'gone'" in refused(made, {"value": 1})
+    missing = refusal(made, {"value": 1})
+    assert "node output for 'work' did not include required field 'gone'" in str(missing)
+    assert (missing.code, missing.path) == ("output_field_missing", "gone")
 
 
 def test_parents_of_a_target_are_created_also_in_place_of_a_null() -> None:
@@ -124,13 +133,18 @@ def test_parents_of_a_target_are_created_also_in_place_of_a_null() -> None:
 
 
 def test_a_target_below_something_that_is_no_object_is_refused() -> None:
-    assert "cannot descend" in refused(writing("value -> state.plain.deep"), {"value": 1}, {"plain": [1]})
+    failure = refusal(writing("value -> state.plain.deep"), {"value": 1}, {"plain": [1]})
+
+    assert "cannot descend into list at state.plain.deep" in str(failure)
+    assert (failure.code, failure.path) == ("state_write_refused", "state.plain.deep")
 
 
 def test_overlapping_targets_are_refused_whoever_let_them_through() -> None:
     for second in ("state.plain", "state.plain.below"):
         made = writing("value -> state.plain", f"value -> {second}")
-        assert "overlapping state destination paths" in refused(made, {"value": 1})
+        failure = refusal(made, {"value": 1})
+        assert f"overlapping state destination paths state.plain and {second}" in str(failure)
+        assert (failure.code, failure.path) == ("overlapping_writes", second)
 
 
 def test_a_late_failure_leaves_what_came_before_it_unwritten() -> None:

@@ -7,12 +7,24 @@ from typing import Any
 
 import pytest
 
-from tests.support.engines import Stepper, decide_with_nothing, echo, fresh_run, trace_multiset, with_items
+from tests.support.engines import (
+    PartialSlice,
+    Stepper,
+    decide_with_nothing,
+    echo,
+    fresh_run,
+    trace_multiset,
+    with_items,
+)
 from tests.support.workflow_documents import condition, end, foreach, node, reads, workflow
 from wf_core.models import Workflow
+from wf_core.paths import StatePath
+from wf_core.plan import compile_plan
 from wf_core.run_state import RunState, RunStatus, RuntimeContext
 from wf_core.runtime import execute_workflow
-from wf_core.runtime.slice import RunStateSlice
+from wf_core.runtime.patches import stage
+from wf_core.runtime.slice import Need, RunStateSlice, SliceMiss
+from wf_core.runtime.state_view import StateView
 
 CONCURRENT = {"mode": "concurrent", "concurrent": {"max_active": 2, "max_outstanding": 3}}
 STATE: dict[str, Any] = {
@@ -185,6 +197,22 @@ def test_long_walks_give_the_same_run_as_single_steps(made: Workflow, given: dic
     assert (walked.status, walked.outcome, walked.output) == (stepped.status, stepped.outcome, stepped.output)
     assert walked.state == stepped.state
     assert trace_multiset(walked) == trace_multiset(stepped)
+
+
+def test_a_write_that_replaces_a_whole_field_does_not_ask_for_it() -> None:
+    made = flow(["work.ok -> END"], [node("work")])
+    run = fresh_run(made, {})
+    slice_of_nothing = PartialSlice(run)
+    state = StateView(slice_of_nothing, run.frames["root"])
+    plan = compile_plan(made)
+
+    patch = stage(plan, [(StatePath.of("value"), 1)], state)
+
+    assert (patch.fields, slice_of_nothing.given) == ({"value": 1}, set())
+    for path in ("value.part", "total"):
+        with pytest.raises(SliceMiss) as caught:
+            stage(plan, [(StatePath.of(path), 1)], state)
+        assert caught.value.needs == (Need("state", "root", (path.partition(".")[0],)),)
 
 
 def test_a_nested_run_ends_with_every_value_once() -> None:

@@ -76,8 +76,8 @@ class _Verdict(Enum):
 
     FOLLOW = auto()
     RETURN = auto()
-    FINISH = auto()
-    UNKNOWN_TARGET = auto()
+    LEAVE = auto()
+    """To the end, or to a step that is not there."""
     EMPTY_BODY = auto()
     TERMINAL_IN_BODY = auto()
     RETURN_TO_OLDER_OWNER = auto()
@@ -92,7 +92,7 @@ _EDGE_ISSUES: dict[_Verdict, ControlRegionIssueKind] = {
 
 @dataclass(frozen=True, slots=True)
 class _Move:
-    """One edge taken: the region it runs in, and the region at its target where it may be followed."""
+    """One edge taken: the region it runs in, and the region at its target where it is followed."""
 
     route: Route
     region: Region
@@ -173,14 +173,12 @@ def _judge(graph: WorkflowGraph, route: Route, outside: Region) -> _Move:
 
     if entered is not None and target == entered.id:
         return _Move(route, region, _Verdict.EMPTY_BODY)
-    if target != END and target not in graph.steps:
-        return _Move(route, region, _Verdict.UNKNOWN_TARGET)
-    if target == END or isinstance(graph.steps[target], EndNode):
-        if region:
-            return _Move(route, region, _Verdict.TERMINAL_IN_BODY)
-        return _Move(route, region, _Verdict.FINISH, None if target == END else region)
+    if region and (target == END or isinstance(graph.steps.get(target), EndNode)):
+        return _Move(route, region, _Verdict.TERMINAL_IN_BODY)
+    if target not in graph.steps:
+        return _Move(route, region, _Verdict.LEAVE)
     if region and target == region[-1].id:
-        return _Move(route, region, _Verdict.RETURN, region[:-1])
+        return _Move(route, region, _Verdict.RETURN)
     if any(target == entry.id for entry in region):
         return _Move(route, region, _Verdict.RETURN_TO_OLDER_OWNER)
     return _Move(route, region, _Verdict.FOLLOW, region)
@@ -268,7 +266,7 @@ def _damaged_owners(traversal: _Traversal) -> set[str]:
 
 
 def _returning_steps(traversal: _Traversal, regions: Mapping[str, Region]) -> dict[Region, set[str]]:
-    """For each body, the steps in it or in bodies within it from which some path returns to its owner."""
+    """For each body, the steps in it, bodies within it left out, from which some path returns to its owner."""
     sources: dict[str, list[str]] = {}
     returning: dict[Region, set[str]] = {}
     for move in traversal.settled_moves():
@@ -281,7 +279,7 @@ def _returning_steps(traversal: _Traversal, regions: Mapping[str, Region]) -> di
         pending = deque(reached)
         while pending:
             for source in sources.get(pending.popleft(), ()):
-                if source not in reached and regions.get(source, ())[: len(region)] == region:
+                if source not in reached and regions.get(source) == region:
                     reached.add(source)
                     pending.append(source)
     return returning

@@ -11,7 +11,7 @@ from wf_core.plan import Plan
 from wf_core.reducers import GROWING, Growing, apply_reducer, reducer_definition, reducer_faults
 from wf_core.run_state import Json, StateWrite
 from wf_core.runtime.patches import Patch, check_written
-from wf_core.runtime.slice import MISSING, Missing
+from wf_core.runtime.slice import Missing
 from wf_core.runtime.state_view import StateView, value_at, with_value
 from wf_core.runtime.transition import ItemResult
 
@@ -60,9 +60,7 @@ def replay(
         fields[root] = with_value(current, path.parts[1:], visible, path)
     check_written(plan, list(final), fields)
     writes = tuple(StateWrite(path, value, final[path], plan.reducer_for(path)) for path, value in incoming)
-    return Patch(
-        writes, fields, {str(path): value_at(fields.get(path.parts[0], MISSING), path.parts[1:]) for path in final}
-    )
+    return Patch(writes, fields, {str(path): value_at(fields[path.parts[0]], path.parts[1:]) for path in final})
 
 
 def _refuse_conflicts(plan: Plan, results: Sequence[ItemResult]) -> None:

@@ -193,11 +193,10 @@ class Draft:
             return {}
         kind, key = write_target(self, frame)
         if kind == "lineage":
-            overlay = self._overlays.get(key)
-            if overlay is None:
-                overlay = self._overlays[key] = dict(self.overlay(key))
+            if key not in self._overlays:
+                self._overlays[key] = dict(self.overlay(key))
             for write in patch.writes:
-                fold_overlay(overlay, write.path, write.visible_value)
+                fold_overlay(self._overlays[key], write.path, write.visible_value)
             self.add(AppendWrites(key, patch.writes))
             return {}
         self._fields.setdefault(key, {}).update(patch.fields)
@@ -249,7 +248,7 @@ def write_target(view: RunSlice, frame: ExecutionFrame) -> tuple[str, str]:
             raise damaged(
                 f"missing parent frame {current.parent_frame_id!r} of frame {current.id!r}", frame_id=current.id
             )
-        if found is None and open_visit_mode(view, parent, iteration) == "concurrent":
+        if found is None and open_visit_mode(parent, iteration) == "concurrent":
             found = ("lineage", current.lineage_id)
         current = parent
     if found is not None:
@@ -258,7 +257,7 @@ def write_target(view: RunSlice, frame: ExecutionFrame) -> tuple[str, str]:
     return ("scope", current.scope_id) if current.lineage_id == root_lineage else ("lineage", current.lineage_id)
 
 
-def open_visit_mode(view: RunSlice, controller: ExecutionFrame, iteration: ForeachIterationMetadata) -> str:
+def open_visit_mode(controller: ExecutionFrame, iteration: ForeachIterationMetadata) -> str:
     """The mode of the visit an item belongs to; an item of a closed or superseded visit is refused.
 
     A serial visit keeps its barrier in the controller; a concurrent one may keep it in the store, so an open visit

@@ -95,7 +95,7 @@ def _take_item(
         loaded(iteration.loop_item),
     )
     controller = draft.require_frame(frame.parent_frame_id, frame.id)
-    concurrent = open_visit_mode(draft, controller, iteration) == "concurrent"
+    concurrent = open_visit_mode(controller, iteration) == "concurrent"
     if concurrent:
         draft.add(Arrive(iteration.activation_id, iteration.loop_index, frame.id, frame.lineage_id, record))
     draft.remove(RemoveFrame(frame.id, FrameStatus.FAILED, error=record))

@@ -86,7 +86,7 @@ def end_item(draft: Draft, frame: ExecutionFrame) -> str | None:
     if iteration is None:
         raise damaged(f"frame {frame.id!r} is no item and cannot return", frame_id=frame.id)
     controller = draft.require_frame(frame.parent_frame_id, frame.id)
-    if open_visit_mode(draft, controller, iteration) == "concurrent":
+    if open_visit_mode(controller, iteration) == "concurrent":
         draft.add(Arrive(iteration.activation_id, iteration.loop_index, frame.id, frame.lineage_id))
         draft.remove(RemoveFrame(frame.id, FrameStatus.COMPLETED, finished_at=iteration.foreach_node_id))
         return None

@@ -13,7 +13,7 @@ from wf_core.paths import StatePath, path_parts_overlap
 from wf_core.plan import Plan
 from wf_core.reducers import apply_reducer
 from wf_core.run_state import Json, StateWrite
-from wf_core.runtime.slice import MISSING, Missing
+from wf_core.runtime.slice import Missing
 from wf_core.runtime.state_view import StateView, value_at, with_value
 
 
@@ -36,10 +36,9 @@ def build_patch(
     :class:`WorkflowExecutionError` and leaves everything as it was when a source is missing, targets overlap, a
     reducer refuses or a declared schema is not satisfied.
     """
-    targets = [binding.target for binding in bindings]
-    refuse_overlap(targets)
-    incoming = [read_source(binding, output, label) for binding in bindings]
-    return stage(plan, list(zip(targets, incoming, strict=True)), state)
+    refuse_overlap([binding.target for binding in bindings])
+    changes = [(binding.target, read_source(binding, output, label)) for binding in bindings]
+    return stage(plan, changes, state)
 
 
 def refuse_overlap(targets: Sequence[StatePath]) -> None:
@@ -96,6 +95,6 @@ def check_written(plan: Plan, targets: Sequence[StatePath], fields: Mapping[str,
     """Checks the declared fields that the writes may have broken; one that is missing afterwards breaks nothing."""
     for target in targets:
         for declared in plan.fields_to_check(target):
-            value = value_at(fields.get(declared[0], MISSING), declared[1:])
+            value = value_at(fields[declared[0]], declared[1:])
             if not isinstance(value, Missing):
                 plan.fields[declared].check.check(value, "state write state." + ".".join(declared))

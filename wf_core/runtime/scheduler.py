@@ -7,7 +7,7 @@ damage, never an absent value.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Final, cast
+from typing import Any, Final, TypeGuard
 
 from wf_core.errors import WorkflowExecutionError
 from wf_core.run_state import ITEM_FRAME, ExecutionFrame, ForeachContext, Json
@@ -25,6 +25,11 @@ _BARRIER_KEYS: Final[tuple[tuple[str, type], ...]] = (
 def damaged(message: str, *, frame_id: str) -> WorkflowExecutionError:
     """The error for persisted state that cannot be what the engine wrote."""
     return WorkflowExecutionError(message, code="damaged", path=f"frames[{frame_id}]")
+
+
+def is_object(value: object) -> TypeGuard[dict[str, Any]]:
+    """Whether persisted JSON is an object."""
+    return isinstance(value, dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +113,11 @@ class ForeachVisits:
 def foreach_visits(frame: ExecutionFrame, node_id: str) -> ForeachVisits:
     """Reads the frame's activation table for one foreach; anything malformed raises."""
     table = frame.metadata.get("foreach_activations", {})
-    if not isinstance(table, dict):
+    if not is_object(table):
         raise damaged(f"malformed foreach_activations of frame {frame.id!r}", frame_id=frame.id)
     if node_id not in table:
         return ForeachVisits(0, None, None)
-    entry = _object(cast("dict[str, Any]", table)[node_id])
+    entry = _object(table[node_id])
     sequence = entry.get("next_sequence")
     if type(sequence) is not int or sequence < 0 or "active" not in entry:
         raise damaged(f"malformed activation entry for foreach {node_id!r} of frame {frame.id!r}", frame_id=frame.id)
@@ -129,25 +134,24 @@ def foreach_visits(frame: ExecutionFrame, node_id: str) -> ForeachVisits:
 
 def _object(value: Any) -> dict[str, Any]:
     """The value if it is an object, else one without any key."""
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    return value if is_object(value) else {}
 
 
 def check_barrier(barrier: Any, frame_id: str) -> None:
     """A barrier has an index to go on from, its mode, the live frames and the results so far."""
-    if not isinstance(barrier, dict):
+    if not is_object(barrier):
         raise damaged(f"malformed barrier of frame {frame_id!r}", frame_id=frame_id)
-    table = cast("dict[str, Any]", barrier)
     for key, kind in _BARRIER_KEYS:
-        value = table.get(key)
+        value = barrier.get(key)
         if type(value) is not kind:
-            fault = f"{key} is {value!r}" if key in table else f"missing '{key}'"
+            fault = f"{key} is {value!r}" if key in barrier else f"missing '{key}'"
             raise damaged(f"malformed barrier of frame {frame_id!r}: {fault}", frame_id=frame_id)
-    if table["next_index"] < 0:
+    if barrier["next_index"] < 0:
         raise damaged(
-            f"malformed barrier of frame {frame_id!r}: next_index is {table['next_index']!r}", frame_id=frame_id
+            f"malformed barrier of frame {frame_id!r}: next_index is {barrier['next_index']!r}", frame_id=frame_id
         )
-    if table["mode"] not in ("serial", "concurrent"):
-        raise damaged(f"malformed barrier of frame {frame_id!r}: mode is {table['mode']!r}", frame_id=frame_id)
+    if barrier["mode"] not in ("serial", "concurrent"):
+        raise damaged(f"malformed barrier of frame {frame_id!r}: mode is {barrier['mode']!r}", frame_id=frame_id)
 
 
 def new_barrier(mode: str) -> dict[str, Json]:
@@ -220,8 +224,8 @@ def subgraph_activation(frame: ExecutionFrame) -> dict[str, Any] | None:
     if record is None:
         return None
     texts = ("scope_id", "lineage_id", "child_frame_id")
-    if not isinstance(record, dict) or not all(isinstance(record.get(key), str) for key in texts):  # pyright: ignore[reportUnknownMemberType]
+    if not is_object(record) or not all(isinstance(record.get(key), str) for key in texts):
         raise damaged(f"malformed subgraph_activation of frame {frame.id!r}", frame_id=frame.id)
-    if not isinstance(record.get("child_input"), dict):  # pyright: ignore[reportUnknownMemberType]
+    if not is_object(record.get("child_input")):
         raise damaged(f"malformed subgraph_activation of frame {frame.id!r}: no child_input", frame_id=frame.id)
-    return cast(dict[str, Any], record)
+    return record

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import Any
 
 from wf_core.errors import WorkflowExecutionError
 from wf_core.paths import StatePath
 from wf_core.run_state import ExecutionFrame, Json
+from wf_core.runtime.scheduler import is_object
 from wf_core.runtime.slice import MISSING, Missing, RunSlice
 
 
@@ -98,20 +99,19 @@ def with_value(current: Json | Missing, parts: tuple[str, ...], value: Json, pat
         return value
     if isinstance(current, Missing) or current is None:
         current = {}
-    if not isinstance(current, dict):
+    if not is_object(current):
         raise WorkflowExecutionError(
             f"cannot descend into {type(current).__name__} at {path}", code="state_write_refused", path=str(path)
         )
-    table = cast("dict[str, Any]", current)
-    copy = dict(table)
-    copy[parts[0]] = with_value(table.get(parts[0], MISSING), parts[1:], value, path)
+    copy = dict(current)
+    copy[parts[0]] = with_value(current.get(parts[0]), parts[1:], value, path)
     return copy
 
 
 def value_at(current: Json | Missing, parts: tuple[str, ...]) -> Json | Missing:
     """The value below ``current``, or MISSING where an object or a key is absent."""
     for part in parts:
-        if not isinstance(current, dict) or part not in current:
+        if not is_object(current) or part not in current:
             return MISSING
-        current = cast("dict[str, Any]", current)[part]
+        current = current[part]
     return current
