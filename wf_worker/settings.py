@@ -69,8 +69,18 @@ class Settings(BaseSettings):
     """Largest handler input or output, and resume payload."""
     input_bytes: Annotated[int, Field(ge=1)] = 4 * 1024 * 1024
     """Largest run input."""
+    retention_seconds: Annotated[int, Field(ge=0)] = 7 * 24 * 3600
+    """How long an ended run is kept; then nothing of it is left. Decided when the run is started."""
+    retention_failed_seconds: Annotated[int, Field(ge=0)] | None = None
+    """The same for failed runs, where it differs."""
     idempotency_seconds: Annotated[int, Field(ge=1)] = 24 * 3600
     """How long a submit's idempotency key is kept."""
+
+    @property
+    def keep(self) -> str:
+        """How long completed, failed and cancelled runs are kept, in ms, as a run's header says it."""
+        failed = self.retention_seconds if self.retention_failed_seconds is None else self.retention_failed_seconds
+        return f"{1000 * self.retention_seconds},{1000 * failed},{1000 * self.retention_seconds}"
 
     @property
     def broker(self) -> str:

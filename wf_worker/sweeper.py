@@ -28,6 +28,8 @@ BACKSTOP_MS: Final = 3_600_000
 LAST_BACKSTOP_MS: Final = 24 * BACKSTOP_MS
 RELEASE_PAGES: Final = 32
 """Pages of released frames, and of frames whose time has come, that one visit of a run asks for."""
+REAP_PAGES: Final = 100
+"""Pages of an ended run that one visit removes."""
 LATER_BY_MS: Final = 5_000
 """A message sent this much later and received already says that an earlier one is lost or stuck."""
 
@@ -54,6 +56,7 @@ class SweepReport:
     released: int = 0
     fired: int = 0
     timed_out: int = 0
+    reaped: int = 0
 
 
 @dataclass
@@ -100,6 +103,9 @@ class Sweeper:
             self.store.fail_damaged(incarnation, damage)
 
     def _handle(self, due: DueRun, report: SweepReport) -> None:
+        if due.reap:
+            self._reap(due, report)
+            return
         for _ in range(RELEASE_PAGES if due.release else 0):
             ready = self.store.release(due.incarnation)
             report.released += len(ready)
@@ -133,6 +139,13 @@ class Sweeper:
             empty = self.dispatcher.queue_is_empty()
             for frame in due.unclaimed:
                 self._look(due, frame, empty, report)
+
+    def _reap(self, due: DueRun, report: SweepReport) -> None:
+        for _ in range(REAP_PAGES):
+            word = self.store.reap(due.incarnation)
+            if word != "more":
+                report.reaped += word == "reaped"
+                return
 
     def _look(self, due: DueRun, frame: UnclaimedFrame, empty: bool, report: SweepReport) -> None:
         newest = self.receipts.newest_sent_ms

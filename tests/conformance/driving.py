@@ -138,14 +138,14 @@ def start(
     *,
     run_id: str = "run",
     max_steps: int = 10_000,
+    extras: dict[str, str] | None = None,
     **more: Any,
 ) -> Driver:
     """A new run."""
     store = case.new_store(**more) if more else case.store
     digest = store.publish(workflow).digest
-    created = store.create(
-        store.new_run(run_id, digest, {"value": "x"} if workflow_input is None else workflow_input, max_steps=max_steps)
-    )
+    given = {"value": "x"} if workflow_input is None else workflow_input
+    created = store.create(store.new_run(run_id, digest, given, max_steps=max_steps, extras=extras or {}))
     assert created.created
     return Driver(case, store, created.incarnation, digest, created.ready)
 

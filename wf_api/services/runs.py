@@ -147,7 +147,7 @@ class RunService:
             max_steps=request.max_steps or self._settings.max_steps,
             open_policy=request.open_policy,
             closed_policy=request.closed_policy,
-            extras={"trace": request.trace, **({"version": version} if version else {})},
+            extras={"trace": request.trace, "keep": self._settings.keep, **({"version": version} if version else {})},
         )
         created = self._create(new)
         self._send(created.ready)

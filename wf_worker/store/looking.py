@@ -33,7 +33,9 @@ class Looking(StoreCalls):
         """The run without its frames, or None when there is no such run."""
         fields = (*_HEADER_FIELDS, "input") if with_input else _HEADER_FIELDS
         header = self.records.header(incarnation, fields)
-        return None if header is None else _record(incarnation, header)
+        if header is None or header.get("status") == b"deleting":
+            return None
+        return _record(incarnation, header)
 
     def list_runs(
         self, *, status: str | None = None, before: tuple[int, str] | None = None, limit: int = 50

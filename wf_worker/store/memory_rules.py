@@ -349,11 +349,24 @@ class Call:
         self.set("updated", self.now)
         self.set("rev", self.revision())
 
+    def kept_until(self) -> int | None:
+        """When nothing of an ended run is to be left; None is never."""
+        found = re.fullmatch(r"(\d+),(\d+),(\d+)", self.flag("keep"))
+        return None if found is None else self.number("ended") + int(found[1 + FINAL.index(self.flag("status"))])
+
+    def attend_at_last(self) -> None:
+        """An ended run wants attention once more, when nothing of it is to be left."""
+        kept_until = self.kept_until()
+        if kept_until is None:
+            self.shard.attention.pop(self.incarnation, None)
+        else:
+            self.shard.attention[self.incarnation] = kept_until
+
     def finish(self, status: str) -> None:
         """Ends the run."""
         self.set_status(status)
         self.set("ended", self.now)
-        self.shard.attention.pop(self.incarnation, None)
+        self.attend_at_last()
         for number in self.run.open:
             self.shard.inbox.pop(f"{self.incarnation}#{number}", None)
 

@@ -523,11 +523,16 @@ def fence(call: Call, args: Arguments) -> Answer:
 def due(call: Call, args: Arguments) -> Answer:
     """What of a run wants a sweeper now, and when to look at it next."""
     attention = call.shard.attention
+    if call.get("status") == "deleting":
+        return call.answer("reap")
     if call.gone():
         attention.pop(call.incarnation, None)
         return call.answer("gone")
     if call.ended():
-        attention.pop(call.incarnation, None)
+        kept_until = call.kept_until()
+        if kept_until is not None and kept_until <= call.now:
+            return call.answer("reap")
+        call.attend_at_last()
         return call.answer("due", call.flag("status"), "", [], [], call.now, 0, [])
     run, limit = call.run, args.number()
     expired: Answer = []
@@ -552,6 +557,25 @@ def due(call: Call, args: Arguments) -> Answer:
     else:
         attention.pop(call.incarnation, None)
     return call.answer("due", call.flag("status"), call.flag("release"), expired, unclaimed, call.now, elapsed, scored)
+
+
+def reap(call: Call, args: Arguments) -> Answer:
+    """Nothing of an ended run is left when its time is over. In memory it is one page."""
+    status = call.get("status")
+    if status is None:
+        call.shard.attention.pop(call.incarnation, None)
+        return call.answer("gone")
+    kept_until = call.kept_until() if call.ended() else None
+    if kept_until is None or kept_until > call.now:
+        return call.answer("refused")
+    call.shard.by_status.get(status, {}).pop(call.incarnation, None)
+    run_id = call.flag("run_id")
+    if call.shard.ids.get(run_id) == call.incarnation:
+        del call.shard.ids[run_id]
+    for index in (call.shard.runs, call.shard.attention):
+        index.pop(call.incarnation, None)
+    del call.contents.runs[call.incarnation]
+    return call.answer("reaped")
 
 
 def audit(call: Call, args: Arguments) -> Answer:
@@ -593,6 +617,7 @@ SCRIPTS: Final[Mapping[str, Callable[[Call, Arguments], Answer]]] = {
     "load": load,
     "lost": lost,
     "pause": pause,
+    "reap": reap,
     "release": release,
     "renew": renew,
     "republish": republish,

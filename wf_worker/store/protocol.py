@@ -319,6 +319,8 @@ class DueRun:
     unclaimed: tuple[UnclaimedFrame, ...]
     elapsed: int = 0
     overdue: tuple[tuple[str, str], ...] = ()
+    reap: bool = False
+    """Whether it has ended and nothing of it is to be left."""
 
 
 @dataclass(frozen=True, slots=True)

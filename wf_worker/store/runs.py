@@ -157,6 +157,8 @@ class RunStore(Flows, Answers, Looking):
         reply = self._call("due", incarnation, self._new_id(), most)
         if reply.word == "gone":
             return None
+        if reply.word == "reap":
+            return DueRun(incarnation, "deleting", release=False, now_ms=0, expired=(), unclaimed=(), reap=True)
         _, status, release, expired, unclaimed, now, elapsed, overdue = reply.values[:8]
         frames: list[UnclaimedFrame] = []
         for i in range(0, len(unclaimed), 3):
@@ -194,6 +196,10 @@ class RunStore(Flows, Answers, Looking):
         if reply.word == "damaged":
             raise RunDamaged(f"record {reply.text(1)} is missing or wrong", path=reply.text(1))
         return int(reply.text(1)) if reply.word == "fired" else 0, reply.ready
+
+    def reap(self, incarnation: str, *, most: int = 500) -> str:
+        """Removes the next page of an ended run whose time is over: ``more``, ``reaped``, ``refused`` or ``gone``."""
+        return self._call("reap", incarnation, self._new_id(), most).word
 
     def fence(self, incarnation: str, frame: str, score: str) -> tuple[str, tuple[Ready, ...]]:
         """A frame's deadline has passed: ``fenced`` or ``refused``, and the messages to send."""

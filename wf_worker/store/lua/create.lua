@@ -13,7 +13,7 @@ local other = call('HGET', shard .. IDS, run_id)
 if other then
   local status = call('HGET', shard .. 'r:' .. other .. ':' .. HEADER, 'status')
   local is_closed = status == 'completed' or status == 'failed' or status == 'cancelled'
-  local allowed = not status or (is_closed and (ARGV[8] == 'allow' or (ARGV[8] == 'allow_after_failure' and status ~= 'completed')))
+  local allowed = not status or status == 'deleting' or (is_closed and (ARGV[8] == 'allow' or (ARGV[8] == 'allow_after_failure' and status ~= 'completed')))
   if not allowed then return answer({'exists', other, status}) end
 end
 local extras = tonumber(ARGV[12])

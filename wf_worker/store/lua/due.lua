@@ -1,13 +1,20 @@
 -- due: what of a run wants a sweeper now, and when to look at it next. Writes the attention index only.
 -- ARGV 5 how many of each at most
 -- answers due <status> <release> <expired: frame, token by turns> <unclaimed: frame, score, head by turns> <now>
---       <frames whose time has come> <overdue: frame, score by turns> | gone
+--       <frames whose time has come> <overdue: frame, score by turns> | gone | reap: nothing of it is to be left
+if get('status') == 'deleting' then return answer({'reap'}) end
 if gone() then
   call('ZREM', shard .. ATTENTION, run)
   return answer({'gone'})
 end
 if ended() then
-  call('ZREM', shard .. ATTENTION, run)
+  local until_then = kept_until()
+  if until_then and until_then <= now() then return answer({'reap'}) end
+  if until_then then
+    call('ZADD', shard .. ATTENTION, ms(until_then), run)
+  else
+    call('ZREM', shard .. ATTENTION, run)
+  end
   return answer({'due', get('status'), '', {}, {}, ms(now()), '0', {}})
 end
 local limit = tonumber(ARGV[5])

@@ -342,10 +342,22 @@ local function set_status(status)
   set('rev', revision())
 end
 
+-- When nothing of an ended run is to be left: its header says how many ms each kind of end is kept. nil is never.
+local function kept_until()
+  local completed, failed, cancelled = string.match(get('keep') or '', '^(%d+),(%d+),(%d+)$')
+  local keep = ({completed = completed, failed = failed, cancelled = cancelled})[get('status')]
+  return keep and tonumber(get('ended')) + tonumber(keep)
+end
+
 local function finish(status)
   set_status(status)
   set('ended', ms(now()))
-  call('ZREM', shard .. ATTENTION, run)
+  local until_then = kept_until()
+  if until_then then
+    call('ZADD', shard .. ATTENTION, ms(until_then), run)
+  else
+    call('ZREM', shard .. ATTENTION, run)
+  end
   local open = redis.pcall('HKEYS', base .. OPEN)   -- of a damaged run it may be anything
   for _, number in ipairs(open.err and {} or open) do
     if string.sub(number, 1, 1) ~= 'b' then call('ZREM', shard .. INBOX, run .. '#' .. number) end
