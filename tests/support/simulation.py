@@ -38,6 +38,10 @@ class Faults:
     crash: float = 0.05
     freeze: float = 0.05
     jump: float = 0.03
+    late: float = 0.0
+    """A call that was made before is executed once more."""
+    tail: float = 0.0
+    """The store loses its last writes; workers, messages and people stay in the future that it has lost."""
 
 
 @dataclass
@@ -51,6 +55,29 @@ class Broker:
 
     def queue_is_empty(self) -> bool:
         return not self.queue
+
+
+class Replayed:
+    """Records that remember what was called, and execute any of it again."""
+
+    def __init__(self, inner: Records) -> None:
+        self._inner = inner
+        self._made: list[tuple[str, str, str, tuple[str | bytes | int, ...]]] = []
+
+    def call(self, script: str, incarnation: str, call_id: str, *args: str | bytes | int) -> list[Any]:
+        """As it is."""
+        if script not in ("create", "audit"):
+            self._made = [*self._made[-200:], (script, incarnation, call_id, args)]
+        return self._inner.call(script, incarnation, call_id, *args)
+
+    def again(self, rng: random.Random) -> None:
+        """One of the latest calls, whose answer nobody reads."""
+        if self._made:
+            script, incarnation, call_id, args = rng.choice(self._made)
+            self._inner.call(script, incarnation, call_id, *args)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
 
 
 class Simulation:
@@ -70,7 +97,11 @@ class Simulation:
         self.now_ms = START_MS
         self.seen: Counter[str] = Counter()
         keys = Keys()
-        self.records: Records = records or MemoryRecords(keys, clock=lambda: self.now_ms)
+        self.memory = MemoryRecords(keys, clock=lambda: self.now_ms)
+        self.replayed = Replayed(records or self.memory)
+        made: Any = self.replayed
+        self.records: Records = made
+        self.tail: Any = None
         self.store = RunStore(
             self.records, keys, lease_ms=LEASE_MS, max_losses=1_000, new_id=lambda: f"{self.rng.getrandbits(64):016x}"
         )
@@ -108,6 +139,8 @@ class Simulation:
 
     def _step(self, *, calm: bool) -> None:
         rng, faults = self.rng, self.faults
+        if not calm:
+            self._disturb()
         chance = 1.0 if calm else rng.random()
         if self.broker.queue and chance < faults.drop:
             self.broker.queue.pop(rng.randrange(len(self.broker.queue)))
@@ -135,6 +168,18 @@ class Simulation:
             self._wait()
         if not calm and rng.random() < faults.jump:
             self._wait()
+
+    def _disturb(self) -> None:
+        """What a network and a server's disk can do between two calls."""
+        rng, faults = self.rng, self.faults
+        if rng.random() < faults.late:
+            self.replayed.again(rng)
+            self.seen["repeated"] += 1
+        if faults.tail and self.tail is not None and rng.random() < faults.tail:
+            self.memory.restore(self.tail)
+            self.seen["lost tails"] += 1
+        if faults.tail and rng.random() < 0.1:
+            self.tail = self.memory.snapshot()
 
     def _deliver(self, message: Ready) -> None:
         claim = self.store.claim(message, owner="w")
