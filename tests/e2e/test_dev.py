@@ -91,10 +91,13 @@ def wf(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def child(dev: Dev, of: str) -> int:
-    """The process of a part of `wf dev`, by what its command line holds."""
-    found = [pid for pid in dev.processes() if of in Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")]
-    return found[0]
+WORKER = (" worker ", "[celeryd")  # Celery renames its process where the package setproctitle is there
+
+
+def child(dev: Dev, *of: str) -> int:
+    """The process of a part of `wf dev`, by what its command line holds, one text or the other."""
+    lines = {pid: Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ") for pid in dev.processes()}
+    return next(pid for pid, line in lines.items() if any(text in line for text in of))
 
 
 def test_a_folder_in_use_is_refused_and_one_whose_process_was_killed_is_taken_over(tmp_path: Path) -> None:
@@ -164,7 +167,7 @@ def test_a_worker_that_ends_is_replaced_until_it_cannot_start(tmp_path: Path) ->
         said = " ".join(dev.log.read_text().split())
         assert "found increment no workflow found; name the function `build`, or publish with:" in said
         assert f"wf workflow publish plain.py:name --url {dev.url}" in said
-        first = child(dev, " worker ")
+        first = child(dev, *WORKER)
 
         os.kill(first, signal.SIGKILL)
 
@@ -173,7 +176,7 @@ def test_a_worker_that_ends_is_replaced_until_it_cannot_start(tmp_path: Path) ->
         eventually(lambda: log.read_text().count("worker ready") == 2, "another worker is ready")
 
         (tmp_path / "broken").touch()
-        os.kill(child(dev, " worker "), signal.SIGKILL)
+        os.kill(child(dev, *WORKER), signal.SIGKILL)
 
         assert dev.process.wait(60) == 1
         said = dev.log.read_text()
