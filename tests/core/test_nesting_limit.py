@@ -79,6 +79,8 @@ def test_the_loops_of_callers_count_when_the_child_runs(inside: int) -> None:
     with pytest.raises(WorkflowExecutionError) as refused:
         execute()
     assert (refused.value.code, refused.value.path) == ("nesting_too_deep", "nodes[f4]")
+    assert f"'f4' is inside {MAX_NESTING} loops" in refused.value.message
+    assert refused.value.hint is not None and "child workflow that enters itself" in refused.value.hint
 
 
 def test_a_child_that_enters_itself_is_stopped_by_the_limit() -> None:
