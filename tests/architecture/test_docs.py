@@ -13,9 +13,7 @@ import pytest
 from wf_worker.settings import Settings
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-SCRIPTS: Final = sorted(
-    path.stem for path in (ROOT / "wf_worker" / "store" / "lua").glob("*.lua") if path.stem != "prelude"
-)
+SCRIPTS: Final = sorted(path.stem for path in (ROOT / "wf_worker" / "store" / "lua").glob("*.lua"))
 LINK: Final = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)")
 FENCE: Final = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 HEADING: Final = re.compile(r"^#{1,6} +(.+?) *$", re.MULTILINE)

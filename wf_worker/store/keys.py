@@ -12,7 +12,7 @@ tag, so one script touches one slot of a cluster::
 Below a run (``base``)::
 
     h            hash, the header: identity, status, revision, counters, flags, input, output, error
-    f            hash, frame heads by frame key: engine-made words separated by `|` (see prelude.lua)
+    f            hash, frame heads by frame key: engine-made words separated by `|` (see lua/shared/records.lua)
     b            hash, frame bodies by frame key, opaque
     ready held paused leases waits failed      sorted sets of frame keys by time, in ms
     due          sorted set: deadlines of frames by time, in ms

@@ -1,7 +1,7 @@
-"""What every call of the in-memory store shares: the counterpart of prelude.lua, function for function, in its order.
+"""What every call of the in-memory store shares: the counterpart of lua/shared, function for function, in its order.
 
 The scripts decide what a store does; here the same is said once more in Python, and the conformance suite holds the
-two together. Read prelude.lua for the reasons.
+two together. Read them for the reasons.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ def by_score(scores: Scores) -> list[str]:
 
 @dataclass(slots=True)
 class FrameHead:
-    """A frame head, word for word as prelude.lua lists it."""
+    """A frame head, word for word as lua/shared/records.lua lists it."""
 
     place: str = "blocked"
     purpose: str = ""
@@ -53,7 +53,7 @@ _HEAD_WORDS: Final = tuple(word.name for word in fields(FrameHead))
 
 @dataclass(slots=True)
 class ActivationHead:
-    """The head of an open concurrent activation, word for word as prelude.lua lists it."""
+    """The head of an open concurrent activation, word for word as lua/shared/records.lua lists it."""
 
     items: int
     next_index: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from importlib import resources
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import redis
 from redis.backoff import ExponentialBackoff
@@ -20,11 +20,17 @@ from wf_worker.store.keys import RUN_KEYS, SHARD_KEYS, Keys, lua_names
 T = TypeVar("T")
 
 
+SHARED: Final = ("records", "places", "windows", "status", "reading", "claims", "interrupts", "operations")
+"""What every script begins with, in an order in which each part knows those before it."""
+
+
 @functools.cache
 def script_text(name: str) -> str:
     """A whole script: key names, what all share, its own text."""
     lua = resources.files("wf_worker.store").joinpath("lua")
-    return lua_names() + lua.joinpath("prelude.lua").read_text() + lua.joinpath(f"{name}.lua").read_text()
+    shared = lua.joinpath("shared")
+    parts = [*(shared.joinpath(f"{part}.lua") for part in SHARED), lua.joinpath(f"{name}.lua")]
+    return lua_names() + "\n".join(part.read_text() for part in parts)
 
 
 def connect(url: str) -> redis.Redis:

@@ -29,7 +29,7 @@ HEAD_WORDS: Final = 21
 
 @dataclass(slots=True)
 class Head:
-    """A frame head as the scripts keep it; field by field the words that prelude.lua lists."""
+    """A frame head as the scripts keep it; field by field the words that lua/shared/records.lua lists."""
 
     place: str
     purpose: str
