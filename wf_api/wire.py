@@ -202,6 +202,22 @@ class InterruptList(TypedDict):
     interrupts: list[InterruptView]
 
 
+class InboxEntry(InterruptView):
+    """An open interrupt, and the run that asks."""
+
+    run_id: str
+    workflow: str
+    version: str
+
+
+class InboxPage(TypedDict):
+    """Open interrupts of all runs, oldest first. A filtered page may hold fewer than ``limit`` while more follow."""
+
+    interrupts: list[InboxEntry]
+    limit: int
+    next_cursor: str | None
+
+
 class ForeachProgress(TypedDict):
     """How far an open concurrent foreach is: of ``total`` items ``admitted`` were begun and ``done`` have a result."""
 

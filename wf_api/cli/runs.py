@@ -106,6 +106,40 @@ def list_runs(
             )
 
 
+@app.command("inbox")
+def inbox(
+    kind: Annotated[str | None, typer.Option("--kind", help="Only what asks for this.")] = None,
+    workflow: Annotated[str | None, typer.Option("--workflow", help="Only runs of this workflow.")] = None,
+    limit: Limit = 20,
+    cursor: Cursor = None,
+    url: Url = URL_DEFAULT,
+    timeout: Timeout = TIMEOUT_DEFAULT,
+    as_json: AsJson = False,
+) -> None:
+    """List what all runs ask for, oldest first."""
+    with output.calling(url, timeout, as_json=as_json) as client:
+        page = client.inbox(kind=kind, workflow=workflow, cursor=cursor, limit=limit)
+        if as_json:
+            output.print_json(page)
+            return
+        output.print_table(
+            ["RUN", "WORKFLOW", "KIND", "INTERRUPT", "OPENED", "EXPIRES"],
+            [
+                [
+                    entry["run_id"],
+                    f"{entry['workflow']} {entry['version']}".strip(),
+                    entry["kind"],
+                    entry["interrupt_key"],
+                    entry["opened_at"],
+                    entry["expires_at"] or "",
+                ]
+                for entry in page["interrupts"]
+            ],
+        )
+        if page["next_cursor"]:
+            output.console().print(f"more: wf run inbox --cursor {page['next_cursor']}", style="dim")
+
+
 @app.command("inspect")
 def inspect(
     run_id: RunId,

@@ -15,6 +15,7 @@ from wf_api.client.calls import DEFAULT_TIMEOUT_SECONDS, DEFAULT_URL, Call, Unti
 from wf_api.client.errors import WaitTimeout, WorkflowApiError
 from wf_api.wire import (
     CancelView,
+    InboxPage,
     InterruptList,
     ProgressView,
     PublishedView,
@@ -126,6 +127,17 @@ class AsyncWorkflowClient:
     async def interrupts(self, run_id: str) -> InterruptList:
         """The open interrupts of a run, oldest first."""
         return await self._send(calls.interrupts(run_id))
+
+    async def inbox(
+        self,
+        *,
+        kind: str | None = None,
+        workflow: str | None = None,
+        cursor: str | None = None,
+        limit: int | None = None,
+    ) -> InboxPage:
+        """What all runs ask for, oldest first."""
+        return await self._send(calls.inbox(kind, workflow, cursor, limit))
 
     async def progress(self, run_id: str) -> ProgressView:
         """How far the run and its open concurrent loops are."""

@@ -124,6 +124,11 @@ def list_runs(status: str | None, cursor: str | None, limit: int | None) -> Call
     return Call("GET", "/v1/runs", params=_texts(status=status, cursor=cursor, limit=limit))
 
 
+def inbox(kind: str | None, workflow: str | None, cursor: str | None, limit: int | None) -> Call:
+    """A page of what all runs ask for."""
+    return Call("GET", "/v1/interrupts", params=_texts(kind=kind, workflow=workflow, cursor=cursor, limit=limit))
+
+
 def trace(run_id: str, start: int, limit: int) -> Call:
     """A range of a trace."""
     return Call("GET", _run(run_id, "trace"), params=_texts(start=start, limit=limit))

@@ -14,6 +14,7 @@ from wf_api.client.calls import DEFAULT_TIMEOUT_SECONDS, DEFAULT_URL, Call, Unti
 from wf_api.client.errors import WaitTimeout, WorkflowApiError
 from wf_api.wire import (
     CancelView,
+    InboxPage,
     InterruptList,
     ProgressView,
     PublishedView,
@@ -125,6 +126,17 @@ class WorkflowClient:
     def interrupts(self, run_id: str) -> InterruptList:
         """The open interrupts of a run, oldest first."""
         return self._send(calls.interrupts(run_id))
+
+    def inbox(
+        self,
+        *,
+        kind: str | None = None,
+        workflow: str | None = None,
+        cursor: str | None = None,
+        limit: int | None = None,
+    ) -> InboxPage:
+        """What all runs ask for, oldest first."""
+        return self._send(calls.inbox(kind, workflow, cursor, limit))
 
     def progress(self, run_id: str) -> ProgressView:
         """How far the run and its open concurrent loops are."""

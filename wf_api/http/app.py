@@ -10,6 +10,7 @@ from wf_api.http.errors import install_error_handlers
 from wf_api.http.offload import Offload
 from wf_api.http.openapi import install_openapi
 from wf_api.http.routes.health import health_routes
+from wf_api.http.routes.interrupts import interrupt_routes
 from wf_api.http.routes.runs import run_routes
 from wf_api.http.routes.workflows import workflow_routes
 from wf_api.services.runs import Publish, RunService
@@ -34,7 +35,9 @@ def create_app(store: RunStore, publish: Publish, settings: Settings) -> FastAPI
     offload = Offload()
     app.include_router(health_routes(store.records.ping, Offload(threads=4, abandon=True)))
     app.include_router(workflow_routes(WorkflowService(store), offload, settings.input_bytes))
-    app.include_router(run_routes(RunService(store, publish, settings), offload, settings))
+    runs = RunService(store, publish, settings)
+    app.include_router(run_routes(runs, offload, settings))
+    app.include_router(interrupt_routes(runs, offload))
     install_error_handlers(app)
     install_openapi(app)
     return app

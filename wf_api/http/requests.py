@@ -153,6 +153,15 @@ class ListRuns(_Query):
     limit: Annotated[int, Field(ge=1, le=MAX_PAGE)] = 50
 
 
+class ListInbox(_Query):
+    """A page of what all runs ask for."""
+
+    kind: str | None = None
+    workflow: str | None = None
+    cursor: str | None = None
+    limit: Annotated[int, Field(ge=1, le=MAX_PAGE)] = 50
+
+
 class TraceRange(_Query):
     """A range of a trace."""
 

@@ -10,13 +10,15 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, cast
 
 from wf_api.services.cursors import cursor_for, cursor_invalid, cursor_parts
-from wf_api.services.views import interrupt_view, progress_view, run_entry, run_view, trace_view
+from wf_api.services.views import inbox_entry, interrupt_view, progress_view, run_entry, run_view, trace_view
 from wf_api.services.workflows import WorkflowService
 from wf_api.strict_json import encode
 from wf_api.wire import (
     ENDED,
     MAX_PAGE,
     CancelView,
+    InboxEntry,
+    InboxPage,
     InterruptList,
     ProgressView,
     RunPage,
@@ -41,6 +43,7 @@ OpenPolicy = Literal["fail", "use_existing", "cancel_existing"]
 ClosedPolicy = Literal["reject", "allow", "allow_after_failure"]
 
 _REPLACE_TRIES: Final = 10
+_INBOX_PAGES: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +213,32 @@ class RunService:
             "limit": limit,
             "next_cursor": None if following is None else cursor_for(status or "", *following),
         }
+
+    def list_inbox(
+        self, *, kind: str | None = None, workflow: str | None = None, cursor: str | None = None, limit: int = 50
+    ) -> InboxPage:
+        """What all runs ask for, oldest first."""
+        _check_limit(limit)
+        after: tuple[int, str] | None = None
+        if cursor is not None:
+            of_kind, of_workflow, opened_ms, member = cursor_parts(cursor, str, str, int, str)
+            if (of_kind, of_workflow) != (kind or "", workflow or ""):
+                raise cursor_invalid()
+            after = (opened_ms, member)
+        entries: list[InboxEntry] = []
+        # Filters look at this many pages in one request; what follows is left to the next one.
+        for _ in range(_INBOX_PAGES):
+            found, after = self._store.inbox(after=after, limit=limit - len(entries))
+            for incarnation, opened in found:
+                record = self._store.inspect(incarnation)
+                if record is None or record.ended or (workflow is not None and record.workflow != workflow):
+                    continue
+                if kind is None or opened.request.kind == kind:
+                    entries.append(inbox_entry(opened, record))
+            if after is None or len(entries) == limit:
+                break
+        following = None if after is None else cursor_for(kind or "", workflow or "", *after)
+        return {"interrupts": entries, "limit": limit, "next_cursor": following}
 
     def run_trace(self, run_id: str, *, start: int = 0, limit: int = 20) -> TracePage:
         """A range of the run's trace."""

@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 
 from wf_api.wire import (
     ForeachProgress,
+    InboxEntry,
     InterruptView,
     RunEntry,
     RunErrorView,
@@ -94,6 +95,16 @@ def interrupt_view(opened: OpenInterrupt) -> InterruptView:
         "step_number": opened.number,
         "opened_at": time_text(opened.opened_ms),
         "expires_at": None if opened.expires_ms is None else time_text(opened.expires_ms),
+    }
+
+
+def inbox_entry(opened: OpenInterrupt, record: RunRecord) -> InboxEntry:
+    """An open interrupt, and the run that asks."""
+    return {
+        **interrupt_view(opened),
+        "run_id": record.run_id,
+        "workflow": record.workflow,
+        "version": record.version,
     }
 
 

@@ -35,6 +35,24 @@ class Answers(Claims):
             for number, (head, record) in sorted(self.records.interrupts(incarnation).items())
         ]
 
+    def inbox(
+        self, *, after: tuple[int, str] | None = None, limit: int = 50
+    ) -> tuple[list[tuple[str, OpenInterrupt]], tuple[int, str] | None]:
+        """Open interrupts of all runs with their incarnations, oldest first, and where the next page begins, or None.
+
+        One that is answered between two reads is left out.
+        """
+        places = sorted(
+            place for shard in range(self.keys.shards) for place in self.records.inbox(shard, after, limit + 1)
+        )
+        found: list[tuple[str, OpenInterrupt]] = []
+        for _, member in places[:limit]:
+            incarnation, _, number = member.rpartition("#")
+            opened = self.records.open_interrupt(incarnation, int(number))
+            if opened is not None:
+                found.append((incarnation, self._open_interrupt(int(number), *opened)))
+        return found, (places[limit - 1] if len(places) > limit else None)
+
     def _open_interrupt(self, number: int, head: bytes, record: bytes) -> OpenInterrupt:
         words = head.decode().split("|")
         if len(words) != 7:

@@ -91,6 +91,16 @@ class MemoryRecords:
                 int(number): (opened.text(), opened.record) for number, opened in self._run(incarnation).open.items()
             }
 
+    def inbox(self, shard: int, after: tuple[int, str] | None, most: int) -> list[tuple[int, str]]:
+        with self._lock:
+            places = sorted((at, member) for member, at in self.contents.shard(shard).inbox.items())
+            return [place for place in places if place > (after or (-1, ""))][:most]
+
+    def open_interrupt(self, incarnation: str, number: int) -> tuple[bytes, bytes] | None:
+        with self._lock:
+            opened = self._run(incarnation).open.get(str(number))
+            return None if opened is None else (opened.text(), opened.record)
+
     def progress(self, incarnation: str) -> list[tuple[bytes, bytes, int]]:
         with self._lock:
             run = self._run(incarnation)

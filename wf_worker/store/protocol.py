@@ -60,6 +60,14 @@ class Records(Protocol):
         """Open interrupts by step number: head and record."""
         ...
 
+    def inbox(self, shard: int, after: tuple[int, str] | None, most: int) -> list[tuple[int, str]]:
+        """Open interrupts of a shard, oldest first, behind a place: opening time in ms, ``<incarnation>#<number>``."""
+        ...
+
+    def open_interrupt(self, incarnation: str, number: int) -> tuple[bytes, bytes] | None:
+        """Head and record of one open interrupt."""
+        ...
+
     def progress(self, incarnation: str) -> list[tuple[bytes, bytes, int]]:
         """Open concurrent activations: head, template, number of results."""
         ...

@@ -159,6 +159,35 @@ class RedisRecords:
             opened[int(name)] = (head, record)
         return opened
 
+    def inbox(self, shard: int, after: tuple[int, str] | None, most: int) -> list[tuple[int, str]]:
+        client: Any = self.client
+        key = self.keys.shard(shard) + SHARD_KEYS["INBOX"]
+        found: list[tuple[int, str]] = []
+        offset, bound = 0, "-inf" if after is None else after[0]
+        while len(found) < most:
+            rows = self._guard(
+                lambda start=offset: cast(
+                    "list[tuple[bytes, float]]",
+                    client.zrangebyscore(key, bound, "+inf", start=start, num=most + 1, withscores=True),
+                )
+            )
+            found += [place for member, at in rows if (place := (int(at), member.decode())) > (after or (-1, ""))]
+            offset += len(rows)
+            if len(rows) <= most:
+                break
+        return found[:most]
+
+    def open_interrupt(self, incarnation: str, number: int) -> tuple[bytes, bytes] | None:
+        client: Any = self.client
+        key = self.keys.base(incarnation) + RUN_KEYS["OPEN"]
+        found = self._guard(lambda: cast("list[bytes | None]", client.hmget(key, [str(number), f"b{number}"])))
+        head, record = found
+        if head is None:
+            return None
+        if record is None:
+            raise RunDamaged(f"interrupt {number} has no record", path=f"open[{number}]")
+        return head, record
+
     def progress(self, incarnation: str) -> list[tuple[bytes, bytes, int]]:
         base = self.keys.base(incarnation)
         fields = self._guard(lambda: cast("dict[bytes, bytes]", self.client.hgetall(base + RUN_KEYS["ACTIVATIONS"])))
