@@ -193,6 +193,35 @@ def test_the_queues_clock_stands_still_while_the_run_is_paused(memory_case: Memo
     assert [frame for frame, _ in overdue(run)] == [message.frame]
 
 
+def test_a_frame_that_nobody_looked_for_during_a_pause_is_not_overdue_after_it(memory_case: MemoryCase) -> None:
+    run = start(memory_case, line(queue_timeout_seconds=5))
+    memory_case.clock.advance(3 * SECOND)
+    run.store.pause(run.incarnation, on=True)
+    memory_case.clock.advance(60 * SECOND)
+
+    [(frame, score)] = overdue(run)
+    assert run.store.fence(run.incarnation, frame, score) == ("stopped", ())
+    assert (run.places(), overdue(run)) == ({"paused": 1}, ())
+    run.store.pause(run.incarnation, on=False)
+    memory_case.clock.advance(2 * SECOND - 1)
+    assert overdue(run) == ()
+    memory_case.clock.advance(1)
+    assert len(overdue(run)) == 1
+
+
+def test_the_queues_clock_stands_still_from_the_moment_an_interrupt_holds_a_frame(case: StoreCase) -> None:
+    run = start(case, each(active=2, work={"queue_timeout_seconds": 1}), items(2))
+    asking, _ = run.work(run.ready[0])
+    run.work(asking, asks_about(0))
+    case.pass_time(SECOND + 1)
+
+    [(frame, score)] = overdue(run)
+    assert run.store.fence(run.incarnation, frame, score)[0] == "stopped"
+    assert run.places() == {"blocked": 1, "open": 1, "held": 1}
+    run.drain(run.answer())
+    assert run.status == "completed"
+
+
 def test_items_have_the_limits_of_their_first_step(memory_case: MemoryCase) -> None:
     run = start(memory_case, each(active=2, work={"timeout_seconds": 3, "queue_timeout_seconds": 9}), items(3))
     first, _ = run.work(run.ready[0])

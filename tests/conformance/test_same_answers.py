@@ -156,7 +156,7 @@ class Walker:
         """The run as it stands, apart from times and from the order in which equals were released."""
         reply = self.case.records.inner.call("audit", self.run.incarnation, "look")
         header = dict(zip(reply[1][::2], reply[1][1::2], strict=True))
-        for name in (b"created", b"updated", b"ended", b"rev"):
+        for name in (b"created", b"updated", b"ended", b"rev", b"paused_at"):
             header.pop(name, None)
         heads = {
             key: [word for at, word in enumerate(text.split(b"|")) if at not in (2, 15, 18, 19)]

@@ -210,12 +210,23 @@ class Call:
         if deadline is not None:
             self.watch(key, head, deadline[1], deadline[0])
 
+    def stopped_at(self, head: FrameHead) -> int:
+        """Since when a ready frame cannot be claimed; now if it can."""
+        run, times = self.run, [self.now]
+        if self.paused():
+            times.append(int(self.get("paused_at") or self.now))
+        for held in ("run", *(link for link, _ in _CHAIN_LINK.findall(head.chain))):
+            opened = run.open.get(run.holds.get(held, ""))
+            if opened is not None:
+                times.append(opened.opened)
+        return min(times)
+
     def queue_time(self, head: FrameHead, purpose: str) -> str:
         """How long a frame that is placed may wait for a worker, in ms; empty for ever."""
         if purpose != "step" or not head.limits:
             return ""
         if head.place == "ready" and head.left:
-            return str(max(0, int(head.left) - (self.now - int(head.since))))
+            return str(max(0, int(head.left) - max(0, self.stopped_at(head) - int(head.since))))
         if head.place in ("held", "paused"):
             return head.left
         queue = limits_of(head)[2]

@@ -406,6 +406,7 @@ def pause(call: Call, args: Arguments) -> Answer:
     if revision and revision != call.get("rev"):
         return call.answer("changed", call.flag("rev"))
     call.set("paused", on)
+    call.set("paused_at", call.now)
     call.set("rev", call.revision())
     if on == "0":
         call.set("release", "1")
@@ -515,6 +516,10 @@ def fence(call: Call, args: Arguments) -> Answer:
     if call.ended() or head is None or not head.until or score is None or str(score) != named or score > call.now:
         return call.answer("refused")
     which = head.until
+    if which == "queue" and (call.paused() or call.under_hold(head.chain, None)):
+        call.place(key, head, head.purpose)
+        call.settle()
+        return call.answer("stopped")
     call.place(key, head, f"{which}_timeout")
     call.settle()
     return call.answer("fenced", which)

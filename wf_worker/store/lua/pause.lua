@@ -7,6 +7,7 @@ if (get('paused') or '0') == ARGV[5] then return answer({ARGV[5] == '1' and 'pau
 if ARGV[6] ~= '' and ARGV[6] ~= get('rev') then return answer({'changed', get('rev')}) end
 check_types()
 set('paused', ARGV[5])
+set('paused_at', ms(now()))
 set('rev', revision())
 if ARGV[5] == '0' then
   set('release', '1')

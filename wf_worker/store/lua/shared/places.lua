@@ -43,11 +43,27 @@ local function watch_handler(key, head)
   if at then watch(key, head, which, at) end
 end
 
+-- Since when a ready frame cannot be claimed: the run is paused, or an interrupt that opened then holds it. now() if it can.
+local function stopped_at(head)
+  local at = now()
+  if paused() then at = math.min(at, tonumber(get('paused_at') or at)) end
+  if call('HLEN', base .. HOLDS) > 0 then
+    local over = split(head[CHAIN], '([^,.]+)%.[qc]')
+    over[#over + 1] = 'run'
+    for _, held in ipairs(over) do
+      local number = call('HGET', base .. HOLDS, held)
+      local opened = number and call('HGET', base .. OPEN, number)
+      if opened then at = math.min(at, tonumber(words(opened)[6])) end
+    end
+  end
+  return at
+end
+
 -- How long a frame that is placed may wait for a worker. The clock stands still while it is held or the run is paused.
 local function queue_time(head, purpose)
   if purpose ~= 'step' or head[LIMITS] == '' then return '' end
   if head[PLACE] == 'ready' and head[LEFT] ~= '' then
-    return ms(math.max(0, tonumber(head[LEFT]) - (now() - tonumber(head[SINCE]))))
+    return ms(math.max(0, tonumber(head[LEFT]) - math.max(0, stopped_at(head) - tonumber(head[SINCE]))))
   end
   if head[PLACE] == 'held' or head[PLACE] == 'paused' then return head[LEFT] end
   return limits_of(head)[L_QUEUE]
