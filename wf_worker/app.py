@@ -23,7 +23,7 @@ from wf_worker.handlers import HandlerRegistry, build_handlers
 from wf_worker.leases import LeaseKeeper
 from wf_worker.settings import Settings
 from wf_worker.step_runner import StepRunner
-from wf_worker.store.opening import open_store
+from wf_worker.store.opening import open_store, verify_server
 from wf_worker.store.runs import RunStore
 from wf_worker.sweeper import Receipts, Sweeper
 from wf_worker.tasks import register_task
@@ -175,6 +175,7 @@ def install(
 def _connect_signals(app: Celery, node: WorkerNode) -> None:
     def ready(sender: Any = None, **_: Any) -> None:
         if getattr(sender, "app", app) is app:
+            _judge(node.settings)
             node.start_sweeper()
             log.info("worker ready, serving %s", ", ".join(node.handlers.names) or "nothing")
 
@@ -196,6 +197,14 @@ def _connect_signals(app: Celery, node: WorkerNode) -> None:
         signal.connect(handler, weak=False)
 
 
+def _judge(settings: Settings) -> None:
+    """On somebody's own application the worker is theirs: it is told, not ended."""
+    try:
+        verify_server(settings)
+    except SettingsInvalid as fault:
+        log.error("%s (%s)", fault.message, fault.hint)
+
+
 def run_worker(
     settings: Settings,
     *,
@@ -207,6 +216,7 @@ def run_worker(
     log_level: str = "WARNING",
 ) -> None:
     """Runs a worker in this process until it is told to stop. More than one at a time means a pool of processes."""
+    verify_server(settings)
     app = celery_app(settings)
     install(app, settings, nodes=nodes, handlers=handlers, reducers=reducers)
     argv = [

@@ -40,9 +40,10 @@ def server(
         from wf_api.http import create_app
         from wf_worker.app import celery_app, store_id
         from wf_worker.dispatch import Dispatcher
-        from wf_worker.store.opening import open_store
+        from wf_worker.store.opening import open_store, verify_server
 
         settings = _settings()
+        verify_server(settings)
         served = load_all(module or [])
         dispatcher = Dispatcher(celery_app(settings), settings, store_id(settings))
         store = open_store(settings, reducers=served.reducers or None)

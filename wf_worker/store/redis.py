@@ -245,5 +245,10 @@ class RedisRecords:
         # A real script on a run that is not there: a server that answers PING but cannot execute scripts is not ready.
         self.call("renew", self.keys.incarnation("ping", "ping"), "ping", "", "", 0)
 
+    def facts(self) -> dict[str, Any]:
+        """What the server says of itself. Raises :class:`StoreUnavailable` when it cannot be reached."""
+        client: Any = self.client
+        return self._guard(lambda: cast("dict[str, Any]", client.info()))
+
     def close(self) -> None:
         self.client.close()

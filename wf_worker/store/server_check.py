@@ -1,0 +1,45 @@
+"""Whether a server can keep runs: its version, what it does when it is full, what it keeps over a crash."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from wf_worker.errors import SettingsInvalid
+
+OLDEST: Final = (6, 2)
+"""Oldest Redis whose commands the scripts use; every Valkey is newer."""
+
+
+def check_server(facts: Mapping[str, Any]) -> list[str]:
+    """Warnings about a server, from what it says of itself (``INFO``).
+
+    Raises :class:`SettingsInvalid` with code ``store_unsuitable`` for one that may lose records or lacks commands.
+    """
+    version = str(facts.get("redis_version", ""))
+    numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+    if numbers and numbers < OLDEST:
+        raise _unsuitable(f"it is Redis {version}", "use Valkey, or Redis 6.2 or later")
+    policy, limit = str(facts.get("maxmemory_policy", "noeviction")), int(facts.get("maxmemory", 0))
+    if policy != "noeviction" and limit > 0:
+        raise _unsuitable(
+            f"its maxmemory-policy is {policy}: it would delete records of runs when it is full",
+            "set maxmemory-policy noeviction, or use a server of its own",
+        )
+    warnings: list[str] = []
+    if policy != "noeviction":
+        warnings.append(f"its maxmemory-policy is {policy}; set noeviction before it is given a maxmemory")
+    if not int(facts.get("aof_enabled", 1)):
+        warnings.append("it keeps no append-only file: when it crashes, what came after its last snapshot is lost")
+    if facts.get("role", "master") in ("slave", "replica"):
+        raise _unsuitable("it is a replica, which takes no writes", "name the primary")
+    return warnings
+
+
+def _unsuitable(fault: str, hint: str) -> SettingsInvalid:
+    return SettingsInvalid(
+        f"the server of the run store cannot keep runs: {fault}",
+        code="store_unsuitable",
+        path="WF_STORE_URL",
+        hint=hint,
+    )
