@@ -107,7 +107,7 @@ class LimitsView(TypedDict):
 
 class RunView(TypedDict):
     """A run. ``interrupt`` is the oldest of the open ``interrupts``; ``waits_until`` is when the first of the steps
-    goes on that wait for a time."""
+    goes on that wait for a time; ``parked`` counts steps by the capability that no worker served so far."""
 
     run_id: str
     workflow: str
@@ -123,6 +123,7 @@ class RunView(TypedDict):
     interrupt: InterruptView | None
     interrupts: list[InterruptView]
     waits_until: str | None
+    parked: dict[str, int]
     limits: LimitsView
     steps_executed: int
     recovered_frames: int

@@ -136,7 +136,14 @@ class WorkerNode:
 
     def start_sweeper(self) -> None:
         """Begins to look for lost work in a thread of this process."""
-        self.sweeper = Sweeper(self.open_store(), self.dispatcher(), self.receipts, self.settings.sweep_seconds)
+        self.sweeper = Sweeper(
+            self.open_store(),
+            self.dispatcher(),
+            self.receipts,
+            self.settings.sweep_seconds,
+            serves=self.handlers.names,
+            node=worker_name(),
+        )
         self.sweeper.start()
 
     def stop(self) -> None:

@@ -42,7 +42,10 @@ log = logging.getLogger("wf.steps")
 T = TypeVar("T")
 
 PARK_MS = 30_000
-"""How long a frame rests that this worker has no handler for, unless another worker takes it first."""
+"""How long a frame rests that nobody serves, unless a worker starts that does."""
+
+OFFER_MS = 1_000
+"""How soon a frame is offered again that this worker has no handler for and another one has."""
 
 
 class StepEnd(StrEnum):
@@ -82,8 +85,10 @@ class StepRunner:
         program = self.store.program(claim.view.digest)
         try:
             rule = self._rule(program, claim, held)
-        except _Parked:
-            self._dispatch(self.store.give_back(claim, look_ms=PARK_MS))
+        except _Parked as parked:
+            # Somebody who lives may serve it: then the frame is offered again soon, else it rests.
+            look_ms = OFFER_MS if parked.capability in self.store.served() else PARK_MS
+            self._dispatch(self.store.give_back(claim, look_ms=look_ms, unserved=parked.capability))
             return StepEnd.PARKED
         except _ClaimLost:
             return StepEnd.DISCARDED
@@ -146,7 +151,7 @@ class StepRunner:
             return _failed(program, frame_id, error)
         if not self.handlers.serves(call.handler):
             log.warning("no handler here run=%s node=%s handler=%s", claim.view.run_id, call.node_id, call.handler)
-            raise _Parked
+            raise _Parked(call.handler)
         try:
             raw = self._call(claim, held, call)
         except Exception as error:  # user code may raise anything; the policies of step and loop decide what it means
@@ -214,6 +219,10 @@ def _ask(rule: Callable[[StoredSlice, Walk], Transition], walk: Walk, view: Stor
 
 class _Parked(Exception):
     """No handler of that name is registered here."""
+
+    def __init__(self, capability: str) -> None:
+        super().__init__(capability)
+        self.capability = capability
 
 
 class _ClaimLost(Exception):

@@ -10,12 +10,14 @@ import logging
 import random
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from wf_core.errors import WfError
 from wf_worker.dispatch import Dispatcher
 from wf_worker.errors import BrokerUnavailable, RunDamaged, StoreUnavailable
+from wf_worker.store.looking import ANNOUNCED_SECONDS
 from wf_worker.store.protocol import DueRun, Ready, UnclaimedFrame
 from wf_worker.store.runs import RunStore
 
@@ -68,6 +70,10 @@ class Sweeper:
     receipts: Receipts
     interval_seconds: float = 1.0
     recovered: int = 0
+    serves: tuple[str, ...] = ()
+    """What this node serves. It says so while it lives, and at its beginning sends for frames that waited for it."""
+    node: str = "node"
+    _announced: float = float("-inf")
     _blind_until: float = 0.0
     _stop: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
@@ -161,6 +167,24 @@ class Sweeper:
     def _publish(self, ready: tuple[Ready, ...]) -> None:
         self.dispatcher.publish(ready)
 
+    def wake_parked(self, capabilities: Sequence[str]) -> int:
+        """Sends again for frames that were given back unserved and whose capabilities are served now; how many."""
+        woken = 0
+        for incarnation in self.store.parked_runs() if capabilities else ():
+            for _ in range(RELEASE_PAGES):
+                count, ready = self.store.unpark(incarnation, capabilities)
+                woken += count
+                self._publish(ready)
+                if count == 0:
+                    break
+        return woken
+
+    def announce(self) -> None:
+        """Says what this node serves, often enough to be believed all the while."""
+        if self.serves and time.monotonic() - self._announced > ANNOUNCED_SECONDS / 3:
+            self.store.announce(self.node, self.serves)
+            self._announced = time.monotonic()
+
     # -- the thread
 
     def start(self) -> None:
@@ -175,8 +199,16 @@ class Sweeper:
             self._thread.join(timeout=5)
 
     def _run(self) -> None:
+        try:
+            self.announce()
+            woken = self.wake_parked(self.serves)
+            if woken:
+                log.info("sent for %d frames that waited for what this worker serves", woken)
+        except WfError as error:  # they are looked for again in half a minute anyway
+            log.warning("parked frames not sent for: %s", error)
         while not self._stop.wait(self.interval_seconds * random.uniform(0.8, 1.2)):
             try:
+                self.announce()
                 self.sweep()
             except BrokerUnavailable as error:
                 log.warning("sweep stopped: %s", error)

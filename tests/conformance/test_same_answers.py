@@ -31,7 +31,7 @@ WORKFLOWS: dict[str, tuple[Callable[[], Workflow], dict[str, Any]]] = {
 MIX = (
     "claim " * 9
     + "commit " * 9
-    + "repeat give_back lost renew pause resume resume release due fire republish load cancel"
+    + "repeat give_back lost renew pause resume resume release due fire unpark republish load cancel"
 )
 STEPS = 130
 
@@ -97,9 +97,14 @@ class Walker:
     def ended(self, committed: Committed) -> Any:
         return committed.status, committed.reason, committed.left, self.told(committed.ready)
 
-    def give_back(self, frame: str, _outcome: str) -> Any:
+    def give_back(self, frame: str, outcome: str) -> Any:
         claim = self.claims.pop(frame, None)
-        return None if claim is None else self.told(self.run.store.give_back(claim))
+        unserved = "work" if outcome == "ask" else ""
+        return None if claim is None else self.told(self.run.store.give_back(claim, unserved=unserved))
+
+    def unpark(self, _frame: str, _outcome: str) -> Any:
+        count, ready = self.run.store.unpark(self.run.incarnation, ["work"])
+        return count, self.told(ready), self.run.store.parked(self.run.incarnation)
 
     def lost(self, frame: str, _outcome: str) -> Any:
         if frame not in self.claims:

@@ -181,6 +181,7 @@ def print_run(run: RunView, *, as_json: bool) -> None:
             "input": run.get("input"),
             "steps": f"{run['steps_executed']} of {run['limits']['max_steps']}",
             "waits until": run["waits_until"],
+            "no worker serves": ", ".join(f"{name} ({count})" for name, count in run["parked"].items()) or None,
             "created": run["created_at"],
             "ended": run["ended_at"],
         }

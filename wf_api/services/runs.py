@@ -401,7 +401,11 @@ class RunService:
     def _view(self, incarnation: str, run_id: str, *, with_input: bool = False) -> RunView:
         record = self._record(incarnation, run_id, with_input=with_input)
         waits_until = None if record.ended else self._store.waits_until(record.incarnation)
-        return run_view(record, self._open(record), waits_until, with_input=with_input)
+        parked = {} if record.ended else self._store.parked(record.incarnation)
+        if parked:
+            served = self._store.served()
+            parked = {capability: count for capability, count in parked.items() if capability not in served}
+        return run_view(record, self._open(record), waits_until, parked, with_input=with_input)
 
     def _send(self, ready: Sequence[Ready]) -> None:
         """Messages are hints: what the caller asked for is stored already, and a sweeper finds frames without one."""

@@ -27,7 +27,12 @@ def time_text(ms: int) -> str:
 
 
 def run_view(
-    record: RunRecord, interrupts: Sequence[OpenInterrupt], waits_until_ms: int | None, *, with_input: bool = False
+    record: RunRecord,
+    interrupts: Sequence[OpenInterrupt],
+    waits_until_ms: int | None,
+    parked: dict[str, int],
+    *,
+    with_input: bool = False,
 ) -> RunView:
     """The run envelope. An ended run has no open interrupts, whatever is still stored of them."""
     shown = [] if record.ended else [interrupt_view(opened) for opened in interrupts]
@@ -46,6 +51,7 @@ def run_view(
         "interrupt": shown[0] if shown else None,
         "interrupts": shown,
         "waits_until": None if waits_until_ms is None else time_text(waits_until_ms),
+        "parked": parked,
         "limits": {"max_steps": record.max_steps},
         "steps_executed": record.steps_executed,
         "recovered_frames": record.recovered_frames,

@@ -305,9 +305,19 @@ class Claims(StoreCalls):
             *("renew", claim.incarnation, self._new_id(), claim.frame, claim.token, self.lease_ms, beat, details)
         ).word
 
-    def give_back(self, claim: Claim, *, look_ms: int = 0) -> tuple[Ready, ...]:
-        """Puts a claimed frame back without an attempt. ``look_ms`` delays its next message."""
-        return self._call("give_back", claim.incarnation, self._new_id(), claim.frame, claim.token, look_ms).ready
+    def give_back(self, claim: Claim, *, look_ms: int = 0, unserved: str = "") -> tuple[Ready, ...]:
+        """Puts a claimed frame back without an attempt. ``look_ms`` delays its next message.
+
+        With the capability that is ``unserved`` here the frame is parked: shown as such, and woken by :meth:`unpark`.
+        """
+        return self._call(
+            *("give_back", claim.incarnation, self._new_id(), claim.frame, claim.token, look_ms, unserved)
+        ).ready
+
+    def unpark(self, incarnation: str, capabilities: Sequence[str]) -> tuple[int, tuple[Ready, ...]]:
+        """Parked frames of these capabilities are sent for again: how many of a page of 64, and the messages."""
+        reply = self._call("unpark", incarnation, self._new_id(), len(capabilities), *capabilities)
+        return int(reply.text(1)) if reply.word == "unparked" else 0, reply.ready
 
     def lost(
         self, incarnation: str, frame: str, token: str, *, known_dead: bool = False

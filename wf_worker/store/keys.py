@@ -6,6 +6,7 @@ tag, so one script touches one slot of a cluster::
     {wf:07}:attn      sorted set: incarnation by next attention of a sweeper, in ms
     {wf:07}:ids       hash: run id to its newest incarnation
     {wf:07}:runs      sorted set: incarnation by creation time, in ms; `runs:<status>` likewise for one status
+    {wf:07}:parked    set: incarnations with parked frames
     {wf:07}:inbox     sorted set: `<incarnation>#<step number>` of open interrupts by opening time
     {wf:07}:r:<incarnation>:...    one run, below
 
@@ -16,6 +17,7 @@ Below a run (``base``)::
     b            hash, frame bodies by frame key, opaque
     ready held paused leases waits failed      sorted sets of frame keys by time, in ms
     due          sorted set: deadlines of frames by time, in ms
+    parked       hash: ready frames that a worker gave back, to the capability that it does not serve
     hb           hash: by frame key the step number of a visit, `|`, what its handler said last in a heartbeat
     open closed  hashes, interrupts by step number
     holds        hash: activation key or `run`, to the step number of the interrupt that set it
@@ -33,6 +35,7 @@ Elsewhere, each harmless alone::
 
     wf:doc:<digest>          string: a workflow document
     wf:flows wf:flow:<name>  set of workflow names; hash: version to digest
+    wf:workers wf:worker:<name>   set of names; what a worker node serves, JSON, for as long as it lives
     wf:idem:<key>            string: what a submit with this idempotency key created
     wf:id                    string: what this store calls itself; messages of another one are refused
 """
@@ -62,6 +65,7 @@ RUN_KEYS: Final = {
     "FAILED": "failed",
     "DUE": "due",
     "BEATS": "hb",
+    "PARKED": "parked",
     "OPEN": "open",
     "CLOSED": "closed",
     "HOLDS": "holds",
@@ -77,7 +81,7 @@ RUN_KEYS: Final = {
     "TRACE": "t",
     "NAMES": "k",
 }
-SHARD_KEYS: Final = {"ATTENTION": "attn", "IDS": "ids", "RUNS": "runs", "INBOX": "inbox"}
+SHARD_KEYS: Final = {"ATTENTION": "attn", "IDS": "ids", "RUNS": "runs", "INBOX": "inbox", "PARKED_RUNS": "parked"}
 
 
 def lua_names() -> str:
@@ -149,6 +153,14 @@ class Keys:
     def idempotency(self, key: str) -> str:
         """What a submit with this idempotency key created."""
         return f"{self.prefix}:idem:{key}"
+
+    def workers(self) -> str:
+        """The names of worker nodes."""
+        return f"{self.prefix}:workers"
+
+    def worker(self, name: str) -> str:
+        """What a worker node serves."""
+        return f"{self.prefix}:worker:{name}"
 
     def identity(self) -> str:
         """What this store calls itself."""

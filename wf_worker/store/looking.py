@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from wf_core.run_state import Json
 from wf_worker.errors import RunDamaged
 from wf_worker.store.calls import StoreCalls, text_of
-from wf_worker.store.encoding import from_bytes
+from wf_worker.store.encoding import from_bytes, to_bytes
 from wf_worker.store.protocol import (
     ActivationProgress,
     RunRecord,
@@ -20,6 +21,10 @@ _HEADER_FIELDS: Final = (
     *("run_id", "workflow", "version", "digest", "status", "rev", "outcome", "output", "error", "max_steps", "steps"),
     *("flow_digest", "traced", "created", "updated", "ended", "paused", "recovered"),
 )
+
+
+ANNOUNCED_SECONDS: Final = 30
+"""How long a worker node is believed to serve what it said."""
 
 
 class Looking(StoreCalls):
@@ -104,6 +109,26 @@ class Looking(StoreCalls):
     def waits_until(self, incarnation: str) -> int | None:
         """When the first of the steps that wait for a time goes on, in ms since the epoch; None when none waits."""
         return self.records.next_wait(incarnation)
+
+    def parked(self, incarnation: str) -> dict[str, int]:
+        """How many frames wait for a worker that serves a capability, by capability."""
+        return dict(sorted(Counter(self.records.parked(incarnation)).items()))
+
+    def announce(self, node: str, capabilities: Sequence[str]) -> None:
+        """A worker node says what it serves; it is believed for :data:`ANNOUNCED_SECONDS`."""
+        self.records.announce(node, to_bytes({"capabilities": sorted(capabilities)}), ANNOUNCED_SECONDS)
+
+    def served(self) -> set[str]:
+        """What the worker nodes that live serve, all together."""
+        served: set[str] = set()
+        for node, data in self.records.announced().items():
+            said = from_bytes(data, f"announcement of worker {node}")
+            served.update(said["capabilities"])
+        return served
+
+    def parked_runs(self) -> list[str]:
+        """Runs with parked frames."""
+        return [incarnation for shard in range(self.keys.shards) for incarnation in self.records.parked_runs(shard)]
 
     def owners(self, incarnation: str) -> list[str]:
         """The workers that hold claims of a run now, one entry a claim. Reads every live frame: for small runs."""

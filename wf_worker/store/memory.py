@@ -108,6 +108,14 @@ class MemoryRecords:
                 (act.text(), run.templates[key], len(run.results.get(key, {}))) for key, act in run.activations.items()
             ]
 
+    def parked_runs(self, shard: int) -> list[str]:
+        with self._lock:
+            return sorted(self.contents.shard(shard).parked)
+
+    def parked(self, incarnation: str) -> list[str]:
+        with self._lock:
+            return list(self._run(incarnation).parked.values())
+
     def next_wait(self, incarnation: str) -> int | None:
         with self._lock:
             return min(self._run(incarnation).waits.values(), default=None)
@@ -149,6 +157,15 @@ class MemoryRecords:
                 return held[0]
             self.contents.reserved[key] = (value, now + seconds * 1000)
             return value
+
+    def announce(self, name: str, data: bytes, seconds: int) -> None:
+        with self._lock:
+            self.contents.workers[name] = (data, self._clock() + 1000 * seconds)
+
+    def announced(self) -> dict[str, bytes]:
+        with self._lock:
+            now = self._clock()
+            return {name: data for name, (data, until) in sorted(self.contents.workers.items()) if until > now}
 
     def identity(self, candidate: str) -> str:
         with self._lock:

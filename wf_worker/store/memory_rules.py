@@ -32,6 +32,9 @@ DEADLOCKED: Final = (
     '{"type":"deadlocked","message":"nothing can move and nobody is asked","node_id":null,"frame_id":null}'
 )
 
+PARKED: Final = "!parked"
+"""The owner of a ready frame that a worker gave back unserved."""
+
 Answer = list[Any]
 Operation = tuple[str, list[bytes]]
 
@@ -182,6 +185,9 @@ class Call:
         if head.until:
             self.run.due.pop(key, None)
             head.until = ""
+        if head.owner == PARKED:
+            self.run.parked.pop(key, None)
+            head.owner = ""
 
     # ---- deadlines
 
@@ -237,9 +243,9 @@ class Call:
         """The activation whose hold also stops this frame's purpose."""
         return head.act if head.purpose == "admit" else None
 
-    def place(self, key: str, head: FrameHead, purpose: str) -> None:
+    def place(self, key: str, head: FrameHead, purpose: str, left: str | None = None) -> None:
         """Makes a frame due, under a new revision and without a token."""
-        head.left = self.queue_time(head, purpose)
+        head.left = self.queue_time(head, purpose) if left is None else left
         self.leave(key, head)
         head.purpose, head.token, head.owner, head.rev = purpose, "", "", self.revision()
         head.since, head.looks = str(self.now), 0
@@ -491,6 +497,7 @@ class Call:
             if not denied:
                 head.attempt += 1
             head.began = head.began or str(self.now)
+            head.left = self.queue_time(head, "step")
         self.leave(key, head)
         head.place, head.token, head.owner, head.rev, head.since = (
             "leased",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from wf_worker.store.memory_rules import PAGE, PAGE_BYTES, Answer, Arguments, Call
+from wf_worker.store.memory_rules import LOOK_MS, PAGE, PAGE_BYTES, PARKED, Answer, Arguments, Call
 from wf_worker.store.memory_state import FINAL, FrameHead, RunRecords, by_score
 
 
@@ -249,23 +249,50 @@ def renew(call: Call, args: Arguments) -> Answer:
 
 
 def give_back(call: Call, args: Arguments) -> Answer:
-    """A worker that cannot do a claimed frame puts it back; the attempt does not count."""
+    """A worker that cannot do a claimed frame puts it back; the attempt does not count, its queue's clock goes on."""
     if call.gone():
         return call.answer("gone")
     if call.ended():
         return call.answer("over", call.flag("status"))
-    key, token, later = args.text(), args.text(), args.number()
+    key, token, later, capability = args.text(), args.text(), args.number(), args.text()
     head = call.run.frames.get(key)
     if head is None or not call.holds_token(head, token):
         return call.answer("stale")
     if head.purpose == "step":
         head.attempt = max(0, head.attempt - 1)
-    call.place(key, head, head.purpose)
+        if head.attempt == 0:
+            head.began = ""
+    call.place(key, head, head.purpose, head.left)
     if later > 0 and head.place == "ready":
         call.run.ready[key] = call.now + later
         call.out = []
+    if capability and head.place == "ready":
+        head.owner = PARKED
+        call.run.parked[key] = capability
+        call.shard.parked.add(call.incarnation)
     call.settle()
     return call.answer("given")
+
+
+def unpark(call: Call, args: Arguments) -> Answer:
+    """Frames that were given back unserved get their messages again, a page a call."""
+    if call.gone() or call.ended():
+        call.shard.parked.discard(call.incarnation)
+        return call.answer("gone")
+    served, moved = set(args.texts(args.number())), 0
+    for key, capability in list(call.run.parked.items()):
+        head = call.run.frames.get(key)
+        if head is None or head.owner != PARKED or head.place != "ready" or capability not in served or moved == PAGE:
+            continue
+        moved += 1
+        del call.run.parked[key]
+        head.owner = ""
+        call.run.ready[key] = call.now + LOOK_MS
+        call.attend(call.now + LOOK_MS)
+        call.out.append((key, head.rev, head.node))
+    if not call.run.parked:
+        call.shard.parked.discard(call.incarnation)
+    return call.answer("unparked", moved)
 
 
 def lost(call: Call, args: Arguments) -> Answer:
@@ -579,6 +606,7 @@ def reap(call: Call, args: Arguments) -> Answer:
         del call.shard.ids[run_id]
     for index in (call.shard.runs, call.shard.attention):
         index.pop(call.incarnation, None)
+    call.shard.parked.discard(call.incarnation)
     del call.contents.runs[call.incarnation]
     return call.answer("reaped")
 
@@ -629,4 +657,5 @@ SCRIPTS: Final[Mapping[str, Callable[[Call, Arguments], Answer]]] = {
     "resume": resume,
     "retry_failed": retry_failed,
     "stage": stage,
+    "unpark": unpark,
 }

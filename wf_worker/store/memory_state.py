@@ -120,6 +120,7 @@ class RunRecords:
     failed: Scores = field(default_factory=Scores)
     due: Scores = field(default_factory=Scores)
     beats: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    parked: dict[str, str] = field(default_factory=dict[str, str])
     open: dict[str, OpenRecord] = field(default_factory=dict[str, OpenRecord])
     closed: dict[str, bytes] = field(default_factory=dict[str, bytes])
     holds: dict[str, str] = field(default_factory=dict[str, str])
@@ -146,6 +147,7 @@ class ShardRecords:
     runs: Scores = field(default_factory=Scores)
     by_status: dict[str, Scores] = field(default_factory=dict[str, Scores])
     inbox: Scores = field(default_factory=Scores)
+    parked: set[str] = field(default_factory=set[str])
 
 
 @dataclass(slots=True)
@@ -157,6 +159,7 @@ class Contents:
     runs: dict[str, RunRecords] = field(default_factory=dict[str, RunRecords])
     documents: dict[str, bytes] = field(default_factory=dict[str, bytes])
     flows: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
+    workers: dict[str, tuple[bytes, int]] = field(default_factory=dict[str, tuple[bytes, int]])
     reserved: dict[str, tuple[bytes, int]] = field(default_factory=dict[str, tuple[bytes, int]])
 
     def shard(self, number: int) -> ShardRecords:

@@ -72,6 +72,14 @@ class Records(Protocol):
         """Open concurrent activations: head, template, number of results."""
         ...
 
+    def parked_runs(self, shard: int) -> list[str]:
+        """Runs of a shard with frames that were given back unserved."""
+        ...
+
+    def parked(self, incarnation: str) -> list[str]:
+        """The capabilities that a run's parked frames wait for, one entry a frame."""
+        ...
+
     def next_wait(self, incarnation: str) -> int | None:
         """When the first of the frames that wait for a time is due, in ms; None when none waits."""
         ...
@@ -98,6 +106,14 @@ class Records(Protocol):
 
     def reserve(self, key: str, value: bytes, seconds: int) -> bytes:
         """Reserves an idempotency key unless it is; the value it holds."""
+        ...
+
+    def announce(self, name: str, data: bytes, seconds: int) -> None:
+        """A worker node says what it serves; forgotten after so many seconds unless it is said again."""
+        ...
+
+    def announced(self) -> dict[str, bytes]:
+        """What the worker nodes that live said last."""
         ...
 
     def identity(self, candidate: str) -> str:

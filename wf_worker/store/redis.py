@@ -198,6 +198,16 @@ class RedisRecords:
         counts = self._guard(lambda: cast("list[int]", pipe.execute())) if acts else []
         return [(fields[name], fields[name + b":t"], done) for name, done in zip(acts, counts, strict=True)]
 
+    def parked_runs(self, shard: int) -> list[str]:
+        client: Any = self.client
+        key = self.keys.shard(shard) + SHARD_KEYS["PARKED_RUNS"]
+        return sorted(member.decode() for member in self._guard(lambda: cast("set[bytes]", client.smembers(key))))
+
+    def parked(self, incarnation: str) -> list[str]:
+        client: Any = self.client
+        key = self.keys.base(incarnation) + RUN_KEYS["PARKED"]
+        return [value.decode() for value in self._guard(lambda: cast("list[bytes]", client.hvals(key)))]
+
     def next_wait(self, incarnation: str) -> int | None:
         waits = self.keys.base(incarnation) + RUN_KEYS["WAITS"]
         client: Any = self.client
@@ -234,6 +244,23 @@ class RedisRecords:
             held = self._guard(lambda: cast("bytes | None", self.client.get(name)))
             if held is not None:  # else it expired between the two calls
                 return held
+
+    def announce(self, name: str, data: bytes, seconds: int) -> None:
+        client: Any = self.client
+        self._guard(lambda: client.set(self.keys.worker(name), data, ex=seconds))
+        self._guard(lambda: client.sadd(self.keys.workers(), name))
+
+    def announced(self) -> dict[str, bytes]:
+        client: Any = self.client
+        names = self._guard(lambda: cast("set[bytes]", client.smembers(self.keys.workers())))
+        found: dict[str, bytes] = {}
+        for name in sorted(member.decode() for member in names):
+            data = self._guard(lambda name=name: cast("bytes | None", client.get(self.keys.worker(name))))
+            if data is None:
+                self._guard(lambda name=name: client.srem(self.keys.workers(), name))
+            else:
+                found[name] = data
+        return found
 
     def identity(self, candidate: str) -> str:
         name = self.keys.identity()

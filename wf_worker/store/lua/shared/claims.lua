@@ -15,6 +15,7 @@ local function grant(key, head, token, owner, lease_ms)
     end
     if denied == '0' then head[ATTEMPT] = tostring(tonumber(head[ATTEMPT]) + 1) end
     if head[BEGAN] == '' then head[BEGAN] = ms(now()) end
+    head[LEFT] = queue_time(head, 'step')   -- should it come back unserved
   end
   leave(key, head)
   head[PLACE], head[TOKEN], head[OWNER], head[REV], head[SINCE] = 'leased', token, owner, revision(), ms(now())

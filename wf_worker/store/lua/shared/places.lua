@@ -9,6 +9,10 @@ local function leave(key, head)
     call('ZREM', base .. DUE, key)
     head[UNTIL] = ''
   end
+  if head[OWNER] == '!parked' then
+    call('HDEL', base .. PARKED, key)
+    head[OWNER] = ''
+  end
 end
 
 -- ---- deadlines
@@ -73,8 +77,9 @@ end
 local function held_act(head) return head[PURPOSE] == 'admit' and head[ACT] or nil end
 
 -- Makes a frame due. It gets a new revision and loses its token, so whatever was said about it before is stale.
-local function place(key, head, purpose)
-  head[LEFT] = queue_time(head, purpose)
+-- left: how long it may be ready unclaimed, where that is not what its step says.
+local function place(key, head, purpose, left)
+  head[LEFT] = left or queue_time(head, purpose)
   leave(key, head)
   head[PURPOSE], head[TOKEN], head[OWNER], head[REV] = purpose, '', '', revision()
   head[SINCE], head[LOOKS] = ms(now()), '0'

@@ -12,7 +12,7 @@
 --   place       ready held paused leased waits open failed blocked
 --   purpose     why it is due, or will be: step walk open admit finish elapsed lost, or <limit>_timeout
 --   rev         <sequence>.<call id>: the run's sequence number and the call that set it, compared whole
---   token owner of the claim that holds it
+--   token owner of the claim that holds it; the owner '!parked' stands for a worker that gave it back unserved
 --   step        number of its present visit, '' before it has one
 --   attempt losses failures     counts of the present visit
 --   node        position of its step in the workflow document

@@ -72,6 +72,7 @@ local function check_types()
   call('HLEN', base .. HOLDS)
   call('HLEN', base .. OPEN)
   call('ZCARD', base .. DUE)
+  call('HLEN', base .. PARKED)
 end
 
 -- The same for the records of an activation.
