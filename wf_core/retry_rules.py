@@ -40,6 +40,8 @@ class RetryRules:
 
     def delay_ms(self, failures: int, chance: float) -> int:
         """Time until the next attempt after ``failures`` earlier ones. ``chance`` is a random number from 0 to 1."""
+        if self.initial_seconds == 0:
+            return 0
         try:
             seconds = min(self.max_seconds, self.initial_seconds * self.multiplier**failures)
         except OverflowError:

@@ -8,6 +8,8 @@ from typing import Annotated, Final
 from pydantic import AfterValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from wf_core.models.retries import MAX_SECONDS
+
 STORE_SCHEMES: Final = ("redis", "rediss", "valkey", "valkeys", "unix")
 BROKER_SCHEMES: Final = ("redis", "rediss", "valkey", "valkeys", "amqp", "amqps", "memory")
 
@@ -69,18 +71,19 @@ class Settings(BaseSettings):
     """Largest handler input or output, and resume payload."""
     input_bytes: Annotated[int, Field(ge=1)] = 4 * 1024 * 1024
     """Largest run input."""
-    retention_seconds: Annotated[int, Field(ge=0)] = 7 * 24 * 3600
-    """How long an ended run is kept; then nothing of it is left. Decided when the run is started."""
-    retention_failed_seconds: Annotated[int, Field(ge=0)] | None = None
+    retention_seconds: Annotated[int, Field(ge=1, le=MAX_SECONDS)] = 7 * 24 * 3600
+    """How long an ended run is kept; then nothing of it is left. Decided when the run is started. A run that was
+    started with an idempotency key is kept for as long as that at least, so that the key leads to it."""
+    retention_failed_seconds: Annotated[int, Field(ge=1, le=MAX_SECONDS)] | None = None
     """The same for failed runs, where it differs."""
     idempotency_seconds: Annotated[int, Field(ge=1)] = 24 * 3600
     """How long a submit's idempotency key is kept."""
 
-    @property
-    def keep(self) -> str:
+    def keep(self, at_least_seconds: int = 0) -> str:
         """How long completed, failed and cancelled runs are kept, in ms, as a run's header says it."""
         failed = self.retention_seconds if self.retention_failed_seconds is None else self.retention_failed_seconds
-        return f"{1000 * self.retention_seconds},{1000 * failed},{1000 * self.retention_seconds}"
+        kept = (self.retention_seconds, failed, self.retention_seconds)
+        return ",".join(str(1000 * max(seconds, at_least_seconds)) for seconds in kept)
 
     @property
     def broker(self) -> str:

@@ -194,6 +194,7 @@ class StepRunner:
                     left = committed.left
                 case CommitStatus.REFUSED:
                     log.info("result refused run=%s frame=%s: %s", claim.incarnation, claim.frame, committed.reason)
+                    self._dispatch(committed.ready)
                     return StepEnd.DISCARDED
                 case CommitStatus.DONE | CommitStatus.AGAIN:
                     self._dispatch(committed.ready)

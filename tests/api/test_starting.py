@@ -121,6 +121,22 @@ def test_a_run_keeps_as_much_of_its_history_as_was_asked_for(api: Api, level: st
     assert run["trace_count"] == len(entries)
 
 
+def test_a_run_with_an_idempotency_key_is_kept_for_as_long_as_the_key_leads_to_it(api: Api) -> None:
+    api.publish(DOUBLE)
+    keyed = api.start("double", input={"n": 1}, idempotency_key="k")["run_id"]
+    plain = api.start("double", input={"n": 1})["run_id"]
+
+    def kept_seconds(run_id: str) -> int:
+        header = api.store.records.header(api.store.newest(run_id) or "", ("keep",))
+        assert header is not None
+        return int(header["keep"].split(b",")[0]) // 1000
+
+    settings = Settings()
+    assert kept_seconds(keyed) == max(settings.idempotency_seconds, settings.retention_seconds)
+    assert kept_seconds(plain) == settings.retention_seconds
+    assert Settings(retention_seconds=5).keep(at_least_seconds=86_400).split(",")[0] == "86400000"
+
+
 def test_an_unknown_trace_level_starts_nothing(api: Api) -> None:
     api.publish(DOUBLE)
 

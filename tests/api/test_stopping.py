@@ -58,6 +58,35 @@ def test_a_failed_run_goes_on_with_what_it_was_short_of(api: Api, client: Workfl
     assert client.resume(run_id, {})["status"] == "completed"
 
 
+def test_a_budget_that_is_used_up_changes_nothing(api: Api, client: WorkflowClient) -> None:
+    run_id = failed(api, client)
+    before = api.contents()
+
+    with pytest.raises(WorkflowApiError) as refused:
+        client.retry(run_id, max_steps=1)
+
+    assert (refused.value.code, refused.value.path) == ("step_budget_used", "limits.max_steps")
+    assert api.contents() == before
+
+
+def test_a_body_with_more_than_there_is_to_say_is_refused(api: Api, client: WorkflowClient) -> None:
+    api.publish(DOUBLE)
+    run_id = client.start("double", {"n": 1})["run_id"]
+
+    for path in ("pause", "unpause", "retry"):
+        assert api.post(f"/v1/runs/{run_id}/{path}", {"x": 1}).status_code == 422
+    assert client.inspect(run_id)["paused"] is False
+
+
+def test_an_ended_run_is_not_shown_as_paused(api: Api, client: WorkflowClient) -> None:
+    api.publish(DOUBLE)
+    run_id = client.start("double", {"n": 1})["run_id"]
+    client.pause(run_id)
+    client.cancel(run_id)
+
+    assert client.inspect(run_id)["paused"] is False
+
+
 def test_only_a_failed_run_can_be_retried(api: Api, client: WorkflowClient) -> None:
     api.publish(DOUBLE)
     run = api.start("double", input={"n": 1})

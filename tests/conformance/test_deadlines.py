@@ -282,3 +282,26 @@ def test_the_step_behind_has_limits_of_its_own(memory_case: MemoryCase) -> None:
     [message] = run.work(run.ready[0])
 
     assert (run.claim(message).deadline_ms, limits_of(run, message.frame)) == (None, b"")
+
+
+def test_a_result_that_comes_too_late_counts_no_more_though_nobody_has_noticed_yet(case: StoreCase) -> None:
+    run = start(case, line(timeout_seconds=1))
+    slow = run.claim(run.ready[0])
+    case.pass_time(SECOND + 1)
+
+    late = run.store.commit(slow, run.transition(slow))
+
+    assert (late.status, late.reason) == (CommitStatus.REFUSED, "late")
+    [message] = late.ready
+    assert run.claim(message).purpose is Purpose.ATTEMPT_TIMEOUT
+
+
+def test_no_attempt_begins_after_the_time_of_all(memory_case: MemoryCase) -> None:
+    run = start(memory_case, line(total_timeout_seconds=5, retry=AGAIN))
+    run.finish(claimed(run, run.ready[0]), error=ValueError("first"))
+    memory_case.clock.advance(4 * SECOND)
+    _, [message] = run.store.fire(run.incarnation)
+
+    claim = claimed(run, message, after=2 * SECOND)
+
+    assert (claim.purpose, claim.attempt) == (Purpose.TOTAL_TIMEOUT, 1)

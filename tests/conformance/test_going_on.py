@@ -198,3 +198,14 @@ def test_the_asking_item_holds_again_what_it_held(case: StoreCase) -> None:
     assert run.places()["held"] >= 1
     run.drain(run.answer())
     assert run.status == "completed"
+
+
+@pytest.mark.parametrize("budget", [1, 2])
+def test_a_budget_that_is_used_up_already_is_refused(case: StoreCase, budget: int) -> None:
+    failing = start(case, each(active=1), items(3), max_steps=2, run_id="other")
+    failing.drain()
+    assert failing.status == "failed"
+    before = case.contents()
+
+    assert failing.store.retry_failed(failing.incarnation, max_steps=budget)[0] == "budget"
+    assert case.contents() == before

@@ -304,7 +304,7 @@ def _waited(client: WorkflowClient, run: RunView, seconds: float, started: float
             run = client.wait(run["run_id"], timeout=max(0.0, started + seconds - time.monotonic()))
         except WaitTimeout as late:
             output.print_run(late.run, as_json=as_json)
-            raise
+            raise WaitTimeout(late.run, seconds) from late
     output.print_run(run, as_json=as_json)
     if seconds:
         _end_for(run)

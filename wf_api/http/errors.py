@@ -49,6 +49,7 @@ STATUS: Final[Mapping[str, int]] = {
     "interrupt_expired": 409,
     "run_ended": 409,
     "run_not_failed": 409,
+    "step_budget_used": 409,
     "run_damaged": 409,
     "interrupt_revision_stale": 409,
     "interrupt_not_resumable": 409,

@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from wf_api.http.requests import CancelRun, PublishWorkflow, ResumeInterrupt, ResumeRun, RetryRun, StartRun
+from wf_api.http.requests import CancelRun, PauseRun, PublishWorkflow, ResumeInterrupt, ResumeRun, RetryRun, StartRun
 from wf_api.wire import ErrorView
 
 _BODIES: Final[tuple[type[BaseModel], ...]] = (
@@ -17,6 +17,7 @@ _BODIES: Final[tuple[type[BaseModel], ...]] = (
     ResumeInterrupt,
     ResumeRun,
     CancelRun,
+    PauseRun,
     RetryRun,
 )
 _REF: Final = "#/components/schemas/{model}"

@@ -128,6 +128,10 @@ class CancelRun(_Request):
     reason: Annotated[str, Field(min_length=1, max_length=1000)] | None = None
 
 
+class PauseRun(_Request):
+    """Nothing more needs to be said."""
+
+
 class RetryRun(_Request):
     """With which budget a failed run goes on; with its own if none is given."""
 

@@ -141,6 +141,8 @@ class RunService:
             # Whoever reserved the key may have died before it created the run: then it is created here.
             run_id, incarnation, digest, version = kept["run_id"], kept["incarnation"], kept["digest"], kept["version"]
 
+        keyed = request.idempotency_key is not None
+        keep = self._settings.keep(at_least_seconds=self._settings.idempotency_seconds if keyed else 0)
         new = NewRun(
             run_id=run_id,
             incarnation=incarnation,
@@ -150,7 +152,7 @@ class RunService:
             max_steps=request.max_steps or self._settings.max_steps,
             open_policy=request.open_policy,
             closed_policy=request.closed_policy,
-            extras={"trace": request.trace, "keep": self._settings.keep, **({"version": version} if version else {})},
+            extras={"trace": request.trace, "keep": keep, **({"version": version} if version else {})},
         )
         created = self._create(new)
         self._send(created.ready)
@@ -348,7 +350,7 @@ class RunService:
             raise RequestRefused(
                 f"run {run_id!r} has ended",
                 code="run_ended",
-                hint="only a run that has not ended can be paused; a failed one can be retried",
+                hint="a run that has ended is neither paused nor let go on; a failed one can be retried",
                 details={"status": self._record(incarnation, run_id).status},
             )
         self._send(ready)
@@ -357,7 +359,7 @@ class RunService:
     def retry_run(self, run_id: str, *, max_steps: int | None = None) -> RunView:
         """Lets a failed run go on: its failed steps are tried anew, what has finished stays.
 
-        Raises ``run_not_failed``, and ``run_damaged`` where nobody can go on.
+        Raises ``run_not_failed``, ``step_budget_used``, and ``run_damaged`` where nobody can go on.
         """
         incarnation = self._incarnation(run_id)
         word, ready = self._store.retry_failed(incarnation, max_steps=max_steps)
@@ -370,6 +372,15 @@ class RunService:
                     code="run_not_failed",
                     hint="look at the run's status; start a new run where this one has ended otherwise",
                     details={"status": self._record(incarnation, run_id).status},
+                )
+            case "budget":
+                taken = self._record(incarnation, run_id).steps_executed
+                raise RequestRefused(
+                    f"run {run_id!r} has taken {taken} steps, a budget of {max_steps} admits no more",
+                    code="step_budget_used",
+                    path="limits.max_steps",
+                    hint=f"pass more than {taken}, or leave it out to keep the run's own",
+                    details={"steps_executed": taken},
                 )
             case "damaged":
                 raise RequestRefused(

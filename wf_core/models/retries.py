@@ -5,14 +5,17 @@ Core stays free of clocks: a host that repeats and limits reads these, the in-me
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self, TypeAlias
+from typing import Annotated, Final, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
 RetryCount: TypeAlias = Annotated[int, Field(ge=0, strict=True)]
 """Repetitions after a failure: a policy with one attempt more."""
 
-TimeoutSeconds: TypeAlias = Annotated[int, Field(gt=0, strict=True)]
+MAX_SECONDS: Final = 10 * 366 * 24 * 3600
+"""Longest time that anything may be told to wait or to take: ten years."""
+
+TimeoutSeconds: TypeAlias = Annotated[int, Field(gt=0, le=MAX_SECONDS, strict=True)]
 
 
 def is_none(value: object) -> bool:
@@ -23,7 +26,7 @@ def is_none(value: object) -> bool:
 TimeLimit: TypeAlias = Annotated[TimeoutSeconds | None, Field(exclude_if=is_none)]
 """A limit that may be left out."""
 
-_Seconds: TypeAlias = Annotated[float, Field(ge=0, strict=True, allow_inf_nan=False)]
+_Seconds: TypeAlias = Annotated[float, Field(ge=0, le=MAX_SECONDS, strict=True, allow_inf_nan=False)]
 _Factor: TypeAlias = Annotated[float, Field(ge=1, strict=True, allow_inf_nan=False)]
 
 

@@ -33,7 +33,7 @@ from wf_core.models.input_bindings import (
     StepInputBinding,
 )
 from wf_core.models.json_values import JsonValue
-from wf_core.models.retries import Retries, TimeLimit, TimeoutSeconds, is_none
+from wf_core.models.retries import MAX_SECONDS, Retries, TimeLimit, TimeoutSeconds, is_none
 from wf_core.models.schema_documents import SchemaDocument
 from wf_core.models.schemas import SchemaRef, object_schema
 from wf_core.models.tagging import published_as_required
@@ -243,10 +243,7 @@ class InterruptNode(_StepModel):
         return fold_binding_maps(data, values=None, paths="request_map", inputs="request", outputs="resume")
 
 
-MAX_WAIT_SECONDS: Final = 10 * 366 * 24 * 3600
-"""Longest wait for a number of seconds: ten years."""
-
-_WaitSeconds: TypeAlias = Annotated[float, Field(gt=0, le=MAX_WAIT_SECONDS, strict=True, allow_inf_nan=False)]
+_WaitSeconds: TypeAlias = Annotated[float, Field(gt=0, le=MAX_SECONDS, strict=True, allow_inf_nan=False)]
 
 
 def _is_instant(text: str) -> str:

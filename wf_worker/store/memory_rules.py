@@ -522,7 +522,7 @@ class Call:
     def check_operations(self, operations: Sequence[Operation], steps: int) -> Answer | None:
         """The refusal of a transition that could not be applied whole, or None."""
         run, left = self.run, self.number("max_steps") - self.number("steps")
-        if steps > left:
+        if steps > 0 and left < steps:
             return ["budget", left, run.header["max_steps"]]
         made = {args[0] for name, args in operations if name == "frame"}
         for name, args in operations:

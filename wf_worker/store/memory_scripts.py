@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from wf_worker.store.memory_rules import LOOK_MS, PAGE, PAGE_BYTES, PARKED, Answer, Arguments, Call
+from wf_worker.store.memory_rules import LOOK_MS, PAGE, PAGE_BYTES, PARKED, Answer, Arguments, Call, limits_of
 from wf_worker.store.memory_state import FINAL, FrameHead, RunRecords, by_score
 
 
@@ -97,6 +97,9 @@ def claim(call: Call, args: Arguments) -> Answer:
         call.admit(head.act)
         call.settle()
         return call.answer("admitted")
+    total = limits_of(head)[1]
+    if head.purpose == "step" and head.began and total is not None and int(head.began) + total <= call.now:
+        head.purpose = "total_timeout"
     denied = call.grant(key, head, token, owner, lease_ms)
     call.settle()
     return call.answer("granted", *_granted(call, key, head, denied, wants_input, names))
@@ -212,6 +215,12 @@ def commit(call: Call, args: Arguments) -> Answer:
         return call.answer("over", call.flag("status"))
     if head is None or not call.holds_token(head, token):
         return call.answer("stale")
+    deadline = call.run.due.get(key) if head.until else None
+    if deadline is not None and deadline <= call.now:
+        which = head.until
+        call.place(key, head, f"{which}_timeout")
+        call.settle()
+        return call.answer("late", which)
     refusal = call.check_operations(operations, steps)
     if refusal is not None:
         return call.answer(*refusal)
@@ -468,6 +477,8 @@ def retry_failed(call: Call, args: Arguments) -> Answer:
         return call.answer("changed", call.flag("rev"))
     if call.get("damaged") == "1" or call.get("deadlocked") == "1":
         return call.answer("damaged")
+    if max_steps and int(max_steps) <= call.number("steps"):
+        return call.answer("budget", call.number("steps"))
     for name in ("failing", "fail_error", "error", "ended"):
         call.run.header.pop(name, None)
     call.set("retry", call.call_id)

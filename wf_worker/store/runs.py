@@ -134,9 +134,10 @@ class RunStore(Flows, Answers, Looking):
                 return reply.word, reply.ready
 
     def retry_failed(self, incarnation: str, *, max_steps: int | None = None) -> tuple[str, tuple[Ready, ...]]:
-        """Lets a failed run go on: ``retried``, ``not_failed``, ``damaged`` or ``gone``.
+        """Lets a failed run go on: ``retried``, ``budget``, ``not_failed``, ``damaged`` or ``gone``.
 
-        ``max_steps`` is a new step budget. What has finished stays, also what finished after the failure.
+        ``max_steps`` is a new step budget, of more steps than were taken. What has finished stays, also what finished
+        after the failure.
         """
         call_id = self._new_id()
         while True:

@@ -16,6 +16,7 @@ from wf_api.http.requests import (
     InspectRun,
     ListRuns,
     NoQuery,
+    PauseRun,
     ResumeInterrupt,
     ResumeRun,
     RetryRun,
@@ -104,14 +105,16 @@ def run_routes(runs: RunService, offload: Offload, settings: Settings) -> APIRou
         body = await read_model(request, CancelRun, ENVELOPE_BYTES, optional=True)
         return JsonResponse(await offload(runs.cancel_run, run_id, reason=body.reason))
 
-    @router.post("/{run_id}/pause", responses=answers(RunView))
-    async def pause_run(run_id: str, _: Annotated[NoQuery, Query()]) -> Response:
+    @router.post("/{run_id}/pause", responses=answers(RunView), openapi_extra=takes(PauseRun))
+    async def pause_run(request: Request, run_id: str, _: Annotated[NoQuery, Query()]) -> Response:
         """Begin nothing new in a run; running handlers commit. A run that is paused stays paused."""
+        await read_model(request, PauseRun, ENVELOPE_BYTES, optional=True)
         return JsonResponse(await offload(runs.pause_run, run_id, on=True))
 
-    @router.post("/{run_id}/unpause", responses=answers(RunView))
-    async def unpause_run(run_id: str, _: Annotated[NoQuery, Query()]) -> Response:
+    @router.post("/{run_id}/unpause", responses=answers(RunView), openapi_extra=takes(PauseRun))
+    async def unpause_run(request: Request, run_id: str, _: Annotated[NoQuery, Query()]) -> Response:
         """Go on with a run that was paused. One that is not stays as it is."""
+        await read_model(request, PauseRun, ENVELOPE_BYTES, optional=True)
         return JsonResponse(await offload(runs.pause_run, run_id, on=False))
 
     @router.post("/{run_id}/retry", responses=answers(RunView), openapi_extra=takes(RetryRun))

@@ -1,6 +1,6 @@
 -- retry_failed: a failed run goes on: what failed is due again with a fresh count of failures, the rest stays as it is.
 -- ARGV 5 revision of the header that the caller decided on, or '' for any, 6 a new step budget, or ''
--- answers retried <failed frames> | not_failed <status> | damaged | gone | changed <revision>
+-- answers retried <failed frames> | budget <steps taken>: the new one admits no step more | not_failed <status> | damaged | gone | changed <revision>
 -- Run again: the header's revision is still this call's or a later one, so it is refused or answers the same.
 if gone() then return answer({'gone'}) end
 if get('status') ~= 'failed' then
@@ -9,6 +9,7 @@ if get('status') ~= 'failed' then
 end
 if ARGV[5] ~= '' and ARGV[5] ~= get('rev') then return answer({'changed', get('rev')}) end
 if get('damaged') == '1' or get('deadlocked') == '1' then return answer({'damaged'}) end
+if ARGV[6] ~= '' and tonumber(ARGV[6]) <= tonumber(get('steps')) then return answer({'budget', get('steps')}) end
 check_types()
 call('HDEL', base .. HEADER, 'failing', 'fail_error', 'error', 'ended')
 header = {status = 'failed', seq = get('seq'), created = get('created'), paused = get('paused'), digest = get('digest')}

@@ -13,7 +13,7 @@ end
 
 -- Everything that could make a transition fail, asked before anything of it is written.
 local function check_operations(from, count, steps)
-  if tonumber(get('steps')) + steps > tonumber(get('max_steps')) then
+  if steps > 0 and tonumber(get('steps')) + steps > tonumber(get('max_steps')) then
     return {'budget', ms(tonumber(get('max_steps')) - tonumber(get('steps'))), get('max_steps')}
   end
   check_types()
