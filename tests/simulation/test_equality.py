@@ -93,8 +93,9 @@ def compare(simulation: Simulation, record: RunRecord, expected: RunState | None
 
 
 HARSH = Faults(drop=0.1, double=0.1, crash=0.12, freeze=0.12, jump=0.08)
-CRUEL = Faults(drop=0.1, double=0.1, crash=0.1, freeze=0.1, jump=0.08, late=0.2, tail=0.03)
-"""What is more, any call may be executed again at any later time, and the store may lose its last writes."""
+CRUEL = Faults(drop=0.1, double=0.1, crash=0.1, freeze=0.1, jump=0.08, late=0.2, tail=0.03, pause=0.05)
+"""What is more, any call may be executed again at any later time, the store may lose its last writes, and somebody
+pauses the run now and then."""
 
 
 @pytest.mark.parametrize(("seed", "faults"), [(seed, (Faults(), HARSH, CRUEL)[seed % 3]) for seed in range(300)])

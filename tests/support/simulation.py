@@ -42,6 +42,8 @@ class Faults:
     """A call that was made before is executed once more."""
     tail: float = 0.0
     """The store loses its last writes; workers, messages and people stay in the future that it has lost."""
+    pause: float = 0.0
+    """Somebody pauses the run, or lets it go on."""
 
 
 @dataclass
@@ -141,6 +143,8 @@ class Simulation:
         rng, faults = self.rng, self.faults
         if not calm:
             self._disturb()
+        elif self.record.paused:
+            self._pause(on=False)
         chance = 1.0 if calm else rng.random()
         if self.broker.queue and chance < faults.drop:
             self.broker.queue.pop(rng.randrange(len(self.broker.queue)))
@@ -178,8 +182,15 @@ class Simulation:
         if faults.tail and self.tail is not None and rng.random() < faults.tail:
             self.memory.restore(self.tail)
             self.seen["lost tails"] += 1
+        if rng.random() < faults.pause:
+            self._pause(on=not self.record.paused)
         if faults.tail and rng.random() < 0.1:
             self.tail = self.memory.snapshot()
+
+    def _pause(self, *, on: bool) -> None:
+        word, ready = self.store.pause(self.incarnation, on=on)
+        self.broker.publish(ready)
+        self.seen[word] += 1
 
     def _deliver(self, message: Ready) -> None:
         claim = self.store.claim(message, owner="w")
