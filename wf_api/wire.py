@@ -131,6 +131,7 @@ class RunView(TypedDict):
     created_at: str
     updated_at: str
     ended_at: str | None
+    deadline_at: str | None
     input: NotRequired[dict[str, Json]]
 
 

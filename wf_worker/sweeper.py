@@ -125,11 +125,14 @@ class Sweeper:
             if not fired:
                 break
         for what, score in due.overdue:
-            if what.startswith("i"):  # an interrupt; frame keys are hexadecimal
+            ready: tuple[Ready, ...] = ()
+            if what == "run":
+                word = self.store.end_at_deadline(due.incarnation, score)
+            elif what.startswith("i"):  # an interrupt; frame keys are hexadecimal
                 word, ready = self.store.expire(due.incarnation, int(what[1:]), score)
             else:
                 word, ready = self.store.fence(due.incarnation, what, score)
-            if word in ("expired", "fenced"):
+            if word in ("expired", "fenced", "failed"):
                 report.timed_out += 1
                 log.warning("a deadline has passed run=%s: %s %s", due.incarnation, what, word)
             self._publish(ready)

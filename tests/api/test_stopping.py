@@ -108,3 +108,13 @@ def test_the_command_line_does_the_same(api: Api, client: WorkflowClient) -> Non
     assert (json.loads(retried.stdout)["status"], json.loads(paused.stdout)["paused"]) == ("running", True)
     assert unpaused.exit_code == 0 and "paused" not in unpaused.stdout
     assert again.exit_code == 3 and "run_not_failed" in again.stderr
+
+
+def test_a_run_shows_its_deadline(api: Api, client: WorkflowClient) -> None:
+    api.publish(TWO_QUESTIONS)
+    run = client.start("two_questions", deadline_seconds=3_600)
+    api.worker.drain()
+
+    assert run["deadline_at"] is not None and run["deadline_at"] > run["created_at"]
+    for refused in (0, -1, 1.5, "60", 10**12):
+        assert api.post("/v1/runs", {"workflow": "two_questions", "deadline_seconds": refused}).status_code == 422

@@ -182,6 +182,7 @@ def print_run(run: RunView, *, as_json: bool) -> None:
             "steps": f"{run['steps_executed']} of {run['limits']['max_steps']}",
             "waits until": run["waits_until"],
             "no worker serves": ", ".join(f"{name} ({count})" for name, count in run["parked"].items()) or None,
+            "deadline": run["deadline_at"],
             "created": run["created_at"],
             "ended": run["ended_at"],
         }

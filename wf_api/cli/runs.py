@@ -42,6 +42,9 @@ def start(
     trace: Annotated[
         TraceLevel, typer.Option("--trace", help="How much of its history is kept: all, no payloads, or none.")
     ] = "full",
+    deadline: Annotated[
+        int | None, typer.Option("--deadline", min=1, metavar="SECONDS", help="It fails unless it has ended by then.")
+    ] = None,
     wait: Wait = 0,
     url: Url = URL_DEFAULT,
     timeout: Timeout = TIMEOUT_DEFAULT,
@@ -62,6 +65,7 @@ def start(
             idempotency_key=idempotency_key,
             max_steps=max_steps,
             trace=trace,
+            deadline_seconds=deadline,
             wait_seconds=min(wait, MAX_WAIT_SECONDS),
         )
         _waited(client, run, wait, started, as_json=as_json)

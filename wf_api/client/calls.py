@@ -95,6 +95,7 @@ def start(
     closed_policy: str | None,
     max_steps: int | None,
     trace: TraceLevel,
+    deadline_seconds: int | None,
     wait_seconds: float,
 ) -> Call:
     """Starts a run."""
@@ -109,6 +110,7 @@ def start(
         closed_policy=closed_policy,
         limits=None if max_steps is None else {"max_steps": max_steps},
         trace=None if trace == "full" else trace,
+        deadline_seconds=deadline_seconds,
         wait_seconds=wait_seconds or None,
     )
     return Call("POST", "/v1/runs", body=body, extra_seconds=min(wait_seconds, MAX_WAIT_SECONDS))

@@ -89,6 +89,7 @@ class WorkflowClient:
         closed_policy: str | None = None,
         max_steps: int | None = None,
         trace: TraceLevel = "full",
+        deadline_seconds: int | None = None,
         wait_seconds: float = 0,
     ) -> RunView:
         """Starts a run of a workflow (the latest version unless one is named) or of a digest.
@@ -107,6 +108,7 @@ class WorkflowClient:
             closed_policy=closed_policy,
             max_steps=max_steps,
             trace=trace,
+            deadline_seconds=deadline_seconds,
             wait_seconds=wait_seconds,
         )
         return self._send(call)

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from wf_api.services.runs import ClosedPolicy, OpenPolicy, StartRequest
 from wf_api.wire import MAX_PAGE, MAX_WAIT_SECONDS, RunStatus
 from wf_core.errors import WfError
+from wf_core.models.retries import TimeoutSeconds
 from wf_core.run_state import TraceLevel
 
 RUN_ID: Final = r"^[A-Za-z0-9][A-Za-z0-9_.:@-]{0,127}$"
@@ -78,6 +79,9 @@ class StartRun(_Request):
     trace: Annotated[
         TraceLevel, Field(description="How much of its history is kept: full, without payloads, or none.")
     ] = "full"
+    deadline_seconds: Annotated[
+        TimeoutSeconds | None, Field(description="Seconds after which the run fails unless it has ended.")
+    ] = None
     wait_seconds: WaitSeconds = 0
 
     @model_validator(mode="after")
@@ -101,6 +105,7 @@ class StartRun(_Request):
             closed_policy=self.closed_policy,
             max_steps=None if self.limits is None else self.limits.max_steps,
             trace=self.trace,
+            deadline_seconds=self.deadline_seconds,
         )
 
 

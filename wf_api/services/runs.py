@@ -60,6 +60,7 @@ class StartRequest:
     closed_policy: ClosedPolicy = "reject"
     max_steps: int | None = None
     trace: TraceLevel = "full"
+    deadline_seconds: int | None = None
 
     def fingerprint(self) -> str:
         """Two requests under one idempotency key must have the same."""
@@ -73,6 +74,7 @@ class StartRequest:
             self.closed_policy,
             self.max_steps,
             self.trace,
+            self.deadline_seconds,
         ]
         return hashlib.sha256(encode(parts)).hexdigest()
 
@@ -152,7 +154,12 @@ class RunService:
             max_steps=request.max_steps or self._settings.max_steps,
             open_policy=request.open_policy,
             closed_policy=request.closed_policy,
-            extras={"trace": request.trace, "keep": keep, **({"version": version} if version else {})},
+            extras={
+                "trace": request.trace,
+                "keep": keep,
+                **({"version": version} if version else {}),
+                **({} if request.deadline_seconds is None else {"deadline_ms": str(1000 * request.deadline_seconds)}),
+            },
         )
         created = self._create(new)
         self._send(created.ready)

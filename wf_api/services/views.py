@@ -59,6 +59,7 @@ def run_view(
         "created_at": time_text(record.created_ms),
         "updated_at": time_text(record.updated_ms),
         "ended_at": None if record.ended_ms is None else time_text(record.ended_ms),
+        "deadline_at": None if record.deadline_ms is None else time_text(record.deadline_ms),
     }
     if with_input:
         view["input"] = record.workflow_input

@@ -132,7 +132,7 @@ class _Audit:
 
     def _deadlines(self) -> Iterator[str]:
         heads = self.run.heads
-        for key in self.run.due:
+        for key in self.run.due - {"run"}:
             if key.startswith("i"):
                 opened = self.run.open.get(int(key[1:]))
                 if opened is None or not opened.expiry:

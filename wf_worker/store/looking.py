@@ -19,7 +19,7 @@ from wf_worker.store.slices import Head
 
 _HEADER_FIELDS: Final = (
     *("run_id", "workflow", "version", "digest", "status", "rev", "outcome", "output", "error", "max_steps", "steps"),
-    *("flow_digest", "traced", "created", "updated", "ended", "paused", "recovered"),
+    *("flow_digest", "traced", "created", "updated", "ended", "paused", "recovered", "deadline"),
 )
 
 
@@ -182,4 +182,5 @@ def _record(incarnation: str, header: Mapping[str, bytes]) -> RunRecord:
         paused=optional("paused") == "1",
         recovered_frames=0 if optional("recovered") is None else number("recovered"),
         workflow_input=value("input"),
+        deadline_ms=None if optional("deadline") is None else number("deadline"),
     )

@@ -59,6 +59,11 @@ def create(call: Call, args: Arguments) -> Answer:
         call.run.state.setdefault(scope, {})[name] = args.data()
     call.run.names.add(f"s:{scope}")
     call.run.bodies[key] = body
+    if call.get("deadline_ms") is not None:
+        at = call.now + call.number("deadline_ms")
+        call.set("deadline", at)
+        call.run.due["run"] = at
+        call.attend(at)
     call.place(key, call.new_head(node, "", scope, "", "w", limits), purpose)
     return call.answer("created", call.now)
 
@@ -414,6 +419,21 @@ def expire(call: Call, args: Arguments) -> Answer:
     return call.answer("expired")
 
 
+def deadline(call: Call, args: Arguments) -> Answer:
+    """The time of the whole run is over: it fails at once."""
+    if call.gone():
+        return call.answer("gone")
+    named, error = args.text(), args.data()
+    score = call.run.due.get("run")
+    if call.ended() or score is None or str(score) != named or score > call.now:
+        return call.answer("refused")
+    del call.run.due["run"]
+    call.set("failing", "!")
+    call.set("error", error)
+    call.finish("failed")
+    return call.answer("failed")
+
+
 def cancel(call: Call, args: Arguments) -> Answer:
     """Ends a run at once."""
     if call.gone():
@@ -651,6 +671,7 @@ SCRIPTS: Final[Mapping[str, Callable[[Call, Arguments], Answer]]] = {
     "claim": claim,
     "commit": commit,
     "create": create,
+    "deadline": deadline,
     "due": due,
     "expire": expire,
     "fail_run": fail_run,

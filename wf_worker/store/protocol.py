@@ -300,6 +300,8 @@ class RunRecord:
     recovered_frames: int = 0
     """How often a frame was taken from a worker that was lost."""
     workflow_input: Json = None
+    deadline_ms: int | None = None
+    """When the run fails unless it has ended."""
 
     @property
     def ended(self) -> bool:

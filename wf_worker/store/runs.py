@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from wf_core.run_state import Json
 from wf_core.runtime import kernel
+from wf_core.runtime.transition import RunError
 from wf_worker.errors import RunDamaged, StoreUnavailable
 from wf_worker.store import encoding
 from wf_worker.store.answers import Answers
@@ -197,6 +198,11 @@ class RunStore(Flows, Answers, Looking):
         if reply.word == "damaged":
             raise RunDamaged(f"record {reply.text(1)} is missing or wrong", path=reply.text(1))
         return int(reply.text(1)) if reply.word == "fired" else 0, reply.ready
+
+    def end_at_deadline(self, incarnation: str, score: str) -> str:
+        """The time of the whole run is over: ``failed``, ``refused`` or ``gone``."""
+        error = RunError("deadline_exceeded", "the run did not end within its deadline_seconds")
+        return self._call("deadline", incarnation, self._new_id(), score, encoding.encode_error(error)).word
 
     def reap(self, incarnation: str, *, most: int = 500) -> str:
         """Removes the next page of an ended run whose time is over: ``more``, ``reaped``, ``refused`` or ``gone``."""

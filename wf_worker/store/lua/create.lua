@@ -34,5 +34,12 @@ for i = 1, tonumber(ARGV[at + 6]) do
 end
 call('SADD', base .. NAMES, STATE .. scope)
 call('HSET', base .. BODIES, key, ARGV[at + 5])
+if get('deadline_ms') then
+  -- From now on by the server's clock, whoever asked for it and whenever the call arrived.
+  local at = now() + tonumber(get('deadline_ms'))
+  set('deadline', ms(at))
+  call('ZADD', base .. DUE, ms(at), 'run')
+  attend(at)
+end
 place(key, new_head(ARGV[at + 1], '', scope, '', 'w', ARGV[at + 4]), ARGV[at + 3])
 return answer({'created', ms(now())})
