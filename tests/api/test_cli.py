@@ -272,3 +272,41 @@ def test_an_answer_that_needs_nothing_is_suggested_empty(api: Api) -> None:
     api.start("two_questions", run_id="r1", input={})
 
     assert "--payload '{}'" in here("run", "inspect", "r1", url=api.url).stdout
+
+
+FAMILY = """
+from pydantic import BaseModel
+from wf_core.authoring import END, WorkflowBuilder
+
+
+class Nothing(BaseModel):
+    pass
+
+
+def one_step(name):
+    flow = WorkflowBuilder(name, Nothing, Nothing, Nothing)
+    step = flow.join()
+    flow.set_entry_point(step)
+    flow.set_route(step, "done", END)
+    return flow
+
+
+parent = WorkflowBuilder("parent", Nothing, Nothing, Nothing)
+call = parent.subgraph(parent.prepare_subgraph(one_step("child")))
+parent.set_entry_point(call)
+parent.set_route(call, "ok", END)
+"""
+
+
+def test_publishing_a_builder_publishes_its_prepared_children_first(api: Api, tmp_path: Path) -> None:
+    module = tmp_path / "family.py"
+    module.write_text(FAMILY)
+
+    first = here("workflow", "publish", f"{module}:parent", url=api.url)
+    again = here("workflow", "publish", f"{module}:parent", "--json", url=api.url)
+    started = here("run", "start", "parent", url=api.url)
+
+    assert first.exit_code == 0, first.output
+    assert [line.split()[:2] for line in first.stdout.splitlines()] == [["published", "child"], ["published", "parent"]]
+    assert (json.loads(again.stdout)["name"], json.loads(again.stdout)["created"]) == ("parent", False)
+    assert started.exit_code == 0

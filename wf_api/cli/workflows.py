@@ -13,6 +13,7 @@ from wf_api.cli.modules import ModuleError
 from wf_api.cli.options import TIMEOUT_DEFAULT, URL_DEFAULT, AsJson, Cursor, Limit, Timeout, Url
 from wf_api.cli.served import load_attribute
 from wf_api.client.calls import WorkflowLike
+from wf_api.wire import PublishedView
 from wf_core.authoring import WorkflowBuilder
 from wf_core.models.workflow import Workflow
 
@@ -34,20 +35,27 @@ def publish(
     timeout: Timeout = TIMEOUT_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Publish a workflow.
+    """Publish a workflow, and before it the children that its builder has prepared.
 
     Examples: wf workflow publish report.json, wf workflow publish my_flows:report
     """
     workflow = _workflow_from(source)
     with output.calling(url, timeout, as_json=as_json) as client:
+        # A run is refused while a workflow that it enters is not there.
+        children = workflow.prepared_subgraphs() if isinstance(workflow, WorkflowBuilder) else ()
+        for child in children:
+            _say(client.publish(child), as_json=as_json)
         published = client.publish(workflow, version)
         if as_json:
             output.print_json(published)
-            return
+        _say(published, as_json=as_json)
+
+
+def _say(published: PublishedView, *, as_json: bool) -> None:
+    if not as_json:
         word = "published" if published["created"] else "unchanged:"
-        output.console().print(
-            f"{word} {published['name']} {published['version']}  {published['digest']}", markup=False
-        )
+        line = f"{word} {published['name']} {published['version']}  {published['digest']}"
+        output.console().print(line, markup=False)
 
 
 @app.command("list")
