@@ -6,6 +6,7 @@ DEMO_ARGS ?=
 DEV_ARGS ?=
 N ?= 2000
 SEED ?= 0
+SEEDS ?= 1000
 PY := .venv/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check -qq
 
@@ -16,7 +17,7 @@ MOVED := moved
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check map props mutants bench fmt dev clean moved
+.PHONY: help demo test check map props sim mutants bench fmt dev clean moved
 
 help:
 	@echo 'make demo    a real job on worker processes; options: make demo DEMO_ARGS="--yes --kill-worker"'
@@ -26,6 +27,7 @@ help:
 	@echo 'make map     which rules of the core are shown by which tests, and whether any is not'
 	@echo 'make props   random workflows over every engine: make props N=2000 SEED=0'
 	@echo 'make mutants small changes to the core, one at a time, each of which a test has to notice'
+	@echo 'make sim     random workflows under faults: make sim SEEDS=10000 SEED=0'
 	@echo 'make bench   the in-memory engine on 10,000 and 100,000 items'
 	@echo 'make fmt     format, and repair what the linter can'
 	@echo 'make clean   remove .venv, caches, builds and the data of dev and demo'
@@ -61,6 +63,9 @@ props: .venv/.ready
 
 mutants: .venv/.ready
 	@$(PY) -m tests.mutants
+
+sim: .venv/.ready
+	@$(PY) -m tests.sim --seeds $(SEEDS) --first $(SEED)
 
 bench: .venv/.ready
 	@$(PY) -m bench.core
