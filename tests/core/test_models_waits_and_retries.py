@@ -122,6 +122,20 @@ def test_a_wait_that_says_nothing_or_too_much_or_no_time_is_refused(fields: dict
         wait(**fields)
 
 
+@pytest.mark.parametrize(
+    ("until", "told"),
+    [
+        ("2030-01-31", "is no RFC 3339 time"),
+        ("tomorrow", "and no path below input, state or context"),
+        ("inptu.due", "and no path below input, state or context"),
+        ("input..due", "invalid TOML path"),
+    ],
+)
+def test_a_wrong_moment_is_told_what_it_could_have_been(until: str, told: str) -> None:
+    with pytest.raises(ValidationError, match=told):
+        wait(until=until)
+
+
 @pytest.mark.parametrize("until", ["2030-01-31T09:00:00Z", "state.due"])
 def test_the_published_schema_admits_times_and_paths(until: str) -> None:
     schema = WaitNode.model_json_schema()

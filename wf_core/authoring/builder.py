@@ -313,7 +313,7 @@ class WorkflowBuilder:
         if isinstance(until, datetime):
             milliseconds(until)  # refuses one without a zone
             moment = until.isoformat()
-        elif until is not None and not (isinstance(until, str) and until[:1].isdigit()):
+        elif until is not None and not isinstance(until, str):
             moment = source_path(until)
         return self._graph.add(WaitNode(id=self._graph.free_id(id, "wait"), for_seconds=for_seconds, until=moment))
 

@@ -246,14 +246,22 @@ class InterruptNode(_StepModel):
 _WaitSeconds: TypeAlias = Annotated[float, Field(gt=0, le=MAX_SECONDS, strict=True, allow_inf_nan=False)]
 
 
+_PATH_BEGINS: Final = ("input", "state", "context", '"', "'")
+
+
 def _is_instant(text: str) -> str:
-    parse_instant(text)
+    try:
+        parse_instant(text)
+    except ValueError as fault:
+        if text[:1].isdigit():
+            raise
+        raise ValueError(f"{fault}, and no path below input, state or context") from fault
     return text
 
 
 def _time_or_path(value: object) -> str:
-    # No path begins with a digit and every RFC 3339 time does, so each mistake is told in its own terms.
-    return "time" if isinstance(value, str) and value[:1].isdigit() else "path"
+    # No path begins like a time, so each mistake is told in its own terms.
+    return "time" if isinstance(value, str) and not value.lstrip().startswith(_PATH_BEGINS) else "path"
 
 
 Moment: TypeAlias = Annotated[
