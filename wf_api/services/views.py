@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from wf_api.wire import (
     ForeachProgress,
@@ -16,14 +15,13 @@ from wf_api.wire import (
     RunView,
     TraceEntryView,
 )
+from wf_core.instants import instant_of
 from wf_worker.store.protocol import ActivationProgress, OpenInterrupt, RunRecord, TracedStep
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def time_text(ms: int) -> str:
     """A time of the store as RFC 3339."""
-    return (_EPOCH + timedelta(milliseconds=ms)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return instant_of(ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def run_view(
