@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from celery import Celery
 from celery.signals import task_received, worker_ready, worker_shutdown
-from kombu import Exchange, Queue
+from kombu import Queue
 
 from wf_core.authoring import NodeSpec
 from wf_core.reducers import ReducerDefinition
@@ -21,6 +21,7 @@ from wf_worker.dispatch import SENT_HEADER, Dispatcher
 from wf_worker.errors import SettingsInvalid
 from wf_worker.handlers import HandlerRegistry, build_handlers
 from wf_worker.leases import LeaseKeeper
+from wf_worker.queues import declare
 from wf_worker.settings import Settings
 from wf_worker.step_runner import StepRunner
 from wf_worker.store.opening import open_store, verify_server
@@ -91,7 +92,7 @@ def configure(app: Celery, settings: Settings) -> None:
     # Celery makes its default queue only where an application lists none; ours may not take it away.
     queues = list(conf.task_queues or [Queue(conf.task_default_queue, routing_key=conf.task_default_queue)])
     if not any(queue.name == settings.queue for queue in queues):
-        queues.append(Queue(settings.queue, Exchange(settings.queue, type="direct"), routing_key=settings.queue))
+        queues.append(declare(settings, settings.queue))
     conf.task_queues = queues
 
 
