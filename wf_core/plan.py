@@ -130,6 +130,8 @@ class Plan:
     """When each node step is tried again."""
     time_limits: Mapping[str, TimeLimits]
     """How long each node step may take; those without a limit are left out."""
+    queues: Mapping[str, str]
+    """The queue of each node step whose capability names one."""
     reducers: Mapping[str, ReducerDefinition]
     input_check: SchemaCheck
     output_check: SchemaCheck
@@ -290,6 +292,7 @@ def compile_plan(
         needs=_all_needs(workflow, steps, routes, fields),
         retries=_all_retries(workflow),
         time_limits=_all_time_limits(workflow),
+        queues=_all_queues(workflow),
         reducers=reducer_table(reducers),
         input_check=SchemaCheck(workflow.input_schema.as_json_schema()),
         output_check=SchemaCheck(workflow.output_schema.as_json_schema()),
@@ -317,6 +320,11 @@ def _all_time_limits(workflow: Workflow) -> dict[str, TimeLimits]:
             if not limits.none:
                 found[step.id] = limits
     return found
+
+
+def _all_queues(workflow: Workflow) -> dict[str, str]:
+    named = {definition.name: definition.queue for definition in workflow.node_defs if definition.queue is not None}
+    return {step.id: named[step.node] for step in workflow.nodes if isinstance(step, NodeUse) and step.node in named}
 
 
 def _time_limits(holder: NodeUse | NodeDef | None) -> tuple[int | None, ...]:

@@ -21,7 +21,7 @@ from wf_worker.dispatch import SENT_HEADER, Dispatcher
 from wf_worker.errors import SettingsInvalid
 from wf_worker.handlers import HandlerRegistry, build_handlers
 from wf_worker.leases import LeaseKeeper
-from wf_worker.queues import declare
+from wf_worker.queues import all_priorities, declare
 from wf_worker.settings import Settings
 from wf_worker.step_runner import StepRunner
 from wf_worker.store.opening import open_store, verify_server
@@ -68,12 +68,18 @@ def store_id(settings: Settings) -> Callable[[], str]:
 def celery_app(settings: Settings) -> Celery:
     """A Celery application for publishing and working, with the engine's settings and nothing else on it."""
     app = Celery("wf", broker=settings.broker, set_as_current=False)
+    # On Redis and Valkey the queues are read in the order in which they are given: the most urgent first.
+    conf: Any = app.conf
+    conf.broker_transport_options = {"queue_order_strategy": "priority"}
     configure(app, settings)
     return app
 
 
-def configure(app: Celery, settings: Settings) -> None:
-    """Sets what the engine needs; raises :class:`SettingsInvalid` naming a setting that the application made unsafe."""
+def configure(app: Celery, settings: Settings, served: Iterable[str] = ()) -> None:
+    """Sets what the engine needs, and adds the queues that are ``served``.
+
+    Raises :class:`SettingsInvalid` naming a setting that the application made unsafe.
+    """
     conf: Any = app.conf
     explicit = set(conf.changes) if hasattr(conf, "changes") else set[str]()
     for name, value in REQUIRED.items():
@@ -91,8 +97,8 @@ def configure(app: Celery, settings: Settings) -> None:
             conf[name] = value
     # Celery makes its default queue only where an application lists none; ours may not take it away.
     queues = list(conf.task_queues or [Queue(conf.task_default_queue, routing_key=conf.task_default_queue)])
-    if not any(queue.name == settings.queue for queue in queues):
-        queues.append(declare(settings, settings.queue))
+    present = {queue.name for queue in queues}
+    queues += [declare(settings, name) for name in served if name not in present]
     conf.task_queues = queues
 
 
@@ -108,6 +114,8 @@ class WorkerNode:
     app: Celery
     settings: Settings
     handlers: HandlerRegistry
+    queues: tuple[str, ...]
+    """The queues that it takes messages of, unless its command line says others."""
     reducers: Mapping[str, ReducerDefinition] | None = None
     receipts: Receipts = field(default_factory=Receipts)
     sweeper: Sweeper | None = None
@@ -135,14 +143,15 @@ class WorkerNode:
         """A dispatcher over this application."""
         return Dispatcher(self.app, self.settings, store_id(self.settings))
 
-    def start_sweeper(self) -> None:
-        """Begins to look for lost work in a thread of this process."""
+    def start_sweeper(self, queues: Iterable[str]) -> None:
+        """Begins to look for lost work in a thread of this process, which takes messages of these queues."""
         self.sweeper = Sweeper(
             self.open_store(),
             self.dispatcher(),
             self.receipts,
             self.settings.sweep_seconds,
             serves=self.handlers.names,
+            queues=tuple(queues),
             node=worker_name(),
         )
         self.sweeper.start()
@@ -165,16 +174,20 @@ def install(
     nodes: Iterable[NodeSpec[Any, Any]] = (),
     handlers: HandlerRegistry | None = None,
     reducers: Mapping[str, ReducerDefinition] | None = None,
+    queues: Iterable[str] = (),
 ) -> WorkerNode:
-    """Installs the engine on a Celery application: the task ``wf.step``, its queue, the sweeper.
+    """Installs the engine on a Celery application: the task ``wf.step``, its queues, the sweeper.
 
-    ``nodes`` are the capabilities that this worker serves. The application's own tasks and queues stay as they are;
-    its broker must be the one that ``WF_BROKER_URL`` names. Raises :class:`SettingsInvalid` for an unsafe setting.
+    ``nodes`` are the capabilities that this worker serves, ``queues`` those it takes messages of: where none are given,
+    the default queue and those that the capabilities name. A queue stands for its three priorities.
+    The application's own tasks and queues stay as they are; its broker must be the one that ``WF_BROKER_URL`` names.
+    Raises :class:`SettingsInvalid` for an unsafe setting.
     """
     settings = settings or Settings()
-    configure(app, settings)
     registry = handlers or build_handlers(nodes, payload_bytes=settings.payload_bytes)
-    node = WorkerNode(app, settings, registry, reducers)
+    served = tuple(all_priorities(tuple(queues) or (settings.queue, *registry.queues)))
+    configure(app, settings, served)
+    node = WorkerNode(app, settings, registry, served, reducers)
     register_task(app, node.runner, store_id(settings))
     _connect_signals(app, node)
     return node
@@ -184,14 +197,17 @@ def _connect_signals(app: Celery, node: WorkerNode) -> None:
     def ready(sender: Any = None, **_: Any) -> None:
         if getattr(sender, "app", app) is app:
             _judge(node.settings)
-            node.start_sweeper()
-            log.info("worker ready, serving %s", ", ".join(node.handlers.names) or "nothing")
+            queues: list[str] = list(app.amqp.queues.consume_from)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+            node.start_sweeper(queues)
+            served = ", ".join(node.handlers.names) or "nothing"
+            log.info("worker ready, serving %s from %s", served, ", ".join(queues))
 
     def received(sender: Any = None, request: Any = None, **_: Any) -> None:
-        headers: Any = getattr(getattr(request, "message", None), "headers", None) or {}
+        message: Any = getattr(request, "message", None)
+        headers: Any = getattr(message, "headers", None) or {}
         sent: Any = headers.get(SENT_HEADER)
         if isinstance(sent, int):
-            node.receipts.saw(sent)
+            node.receipts.saw(message.delivery_info["routing_key"], sent)  # its queue's name: see declare()
 
     def shutdown(**_: Any) -> None:
         node.stop()
@@ -219,6 +235,7 @@ def run_worker(
     nodes: Iterable[NodeSpec[Any, Any]] = (),
     handlers: HandlerRegistry | None = None,
     reducers: Mapping[str, ReducerDefinition] | None = None,
+    queues: Iterable[str] = (),
     concurrency: int = 1,
     name: str | None = None,
     log_level: str = "WARNING",
@@ -226,10 +243,10 @@ def run_worker(
     """Runs a worker in this process until it is told to stop. More than one at a time means a pool of processes."""
     verify_server(settings)
     app = celery_app(settings)
-    install(app, settings, nodes=nodes, handlers=handlers, reducers=reducers)
+    node = install(app, settings, nodes=nodes, handlers=handlers, reducers=reducers, queues=queues)
     argv = [
         "worker",
-        f"--queues={settings.queue}",
+        f"--queues={','.join(node.queues)}",
         f"--hostname={name or f'wf-{os.getpid()}'}@%h",
         f"--loglevel={log_level}",
         "--without-gossip",

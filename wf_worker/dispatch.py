@@ -12,9 +12,11 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, cast
 
 from celery import Celery
+from kombu import Queue
 from kombu.exceptions import OperationalError
 
 from wf_worker.errors import BrokerUnavailable
+from wf_worker.queues import declare, queue_name
 from wf_worker.settings import Settings
 from wf_worker.store.protocol import Ready
 
@@ -30,7 +32,8 @@ class Dispatcher:
 
     def __init__(self, app: Celery, settings: Settings, store_id: Callable[[], str]) -> None:
         self._app: Any = app
-        self._queue = settings.queue
+        self._settings = settings
+        self._queues: dict[str, Queue] = {}
         self._store_id = store_id
         self._lock = threading.Lock()
         self._producer: Any = None
@@ -65,7 +68,7 @@ class Dispatcher:
                 "node": frame.node,
                 "at": frame.position,
             },
-            queue=self._queue,
+            queue=self._declared(self.queue_of(frame.queue, frame.priority)),
             producer=self._producer,
             serializer="json",
             ignore_result=True,
@@ -83,11 +86,21 @@ class Dispatcher:
             producer, self._producer = self._producer, None
             producer.release()
 
-    def queue_is_empty(self) -> bool:
-        """Whether the broker holds no message that nobody has taken. Asked anew each time."""
+    def queue_of(self, queue: str | None, priority: str) -> str:
+        """Where the messages of a capability's queue (None: it names none) and of a run's priority go."""
+        return queue_name(queue or self._settings.queue, priority)
+
+    def _declared(self, name: str) -> Queue:
+        queue = self._queues.get(name)
+        if queue is None:
+            queue = self._queues[name] = declare(self._settings, name)
+        return queue
+
+    def queue_is_empty(self, name: str) -> bool:
+        """Whether the broker holds no message of a queue that nobody has taken. Asked anew each time."""
         with self._app.connection_for_write() as connection, connection.channel() as channel:
             try:
-                declared = channel.queue_declare(queue=self._queue, passive=True)
+                declared = channel.queue_declare(queue=name, passive=True)
             except connection.channel_errors:
                 return True  # kombu's Redis transport knows no empty queue: it says "not found"
             return cast(int, declared.message_count) == 0

@@ -57,6 +57,7 @@ class HandlerRegistry:
     def __init__(self, *, payload_bytes: int = 1024 * 1024) -> None:
         self._handlers: dict[str, Registered] = {}
         self._payload_bytes = payload_bytes
+        self._queues: set[str] = set()
         self._loop = _LoopThread()
         # What the builder puts into workflows by itself is served everywhere.
         self.add(RUNTIME_ERROR)
@@ -67,6 +68,7 @@ class HandlerRegistry:
             self.add_handler(
                 spec.name, spec.to_async_registry_handler() if spec.is_async else spec.to_registry_handler()
             )
+            self._queues.update(() if spec.queue is None else (spec.queue,))
 
     def add_handler(self, name: str, fn: Handler) -> None:
         """Registers a plain handler, ``(payload, context) -> result``, sync or async."""
@@ -85,6 +87,11 @@ class HandlerRegistry:
     def names(self) -> tuple[str, ...]:
         """The names that this worker was given to serve."""
         return tuple(sorted(self._handlers.keys() - {RUNTIME_ERROR.name}))
+
+    @property
+    def queues(self) -> tuple[str, ...]:
+        """The queues that its typed capabilities name."""
+        return tuple(sorted(self._queues))
 
     def serves(self, name: str) -> bool:
         """Whether a handler of that name is registered."""

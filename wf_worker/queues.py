@@ -1,8 +1,8 @@
 """Queues: which one the message of a frame goes to, and how a queue is declared.
 
-A capability may name a queue; everything else goes to the default one. A run's priority is a suffix, so each queue stands
-for three: ``gpu.high``, ``gpu``, ``gpu.low``. A worker takes messages of those that it is told to serve, in that order
-where the broker lets it.
+A capability may name a queue; everything else goes to the default one. A run's priority is a suffix, so each queue
+stands for three: ``gpu.high``, ``gpu``, ``gpu.low``. A worker takes messages of those that it is told to serve, in that
+order where the broker lets it.
 """
 
 from __future__ import annotations

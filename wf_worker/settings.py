@@ -8,6 +8,7 @@ from typing import Annotated, Final
 from pydantic import AfterValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from wf_core.models.queues import QueueName
 from wf_core.models.retries import MAX_SECONDS
 
 STORE_SCHEMES: Final = ("redis", "rediss", "valkey", "valkeys", "unix")
@@ -35,12 +36,6 @@ def _prefix(text: str) -> str:
     return text
 
 
-def _queue(name: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", name):
-        raise ValueError("a queue name holds letters, digits, '_', '.', '-', 100 at most")
-    return name
-
-
 class Settings(BaseSettings):
     """What workers, the API and the command line share.
 
@@ -57,7 +52,7 @@ class Settings(BaseSettings):
     """First part of every key of the store."""
     shards: Annotated[int, Field(ge=1, le=99)] = 16
     """Fixed for the life of a store: a run's shard is a checksum of its id modulo this number."""
-    queue: Annotated[str, AfterValidator(_queue)] = "wf"
+    queue: QueueName = "wf"
     """Queue of frames whose capability names none."""
     lease_seconds: Annotated[float, Field(gt=0)] = 30.0
     """How long a claim holds without a renewal; a dead worker's frame is taken up after at most this time."""

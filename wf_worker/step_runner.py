@@ -87,7 +87,7 @@ class StepRunner:
             rule = self._rule(program, claim, held)
         except _Parked as parked:
             # Somebody who lives may serve it: then the frame is offered again soon, else it rests.
-            look_ms = OFFER_MS if parked.capability in self.store.served() else PARK_MS
+            look_ms = OFFER_MS if parked.capability in self.store.announced().capabilities else PARK_MS
             self._dispatch(self.store.give_back(claim, look_ms=look_ms, unserved=parked.capability))
             return StepEnd.PARKED
         except _ClaimLost:

@@ -6,11 +6,12 @@ worker that claims them asks the kernel.
 
 from __future__ import annotations
 
+import functools
 import logging
 import random
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -18,7 +19,7 @@ from wf_core.errors import WfError
 from wf_worker.dispatch import Dispatcher
 from wf_worker.errors import BrokerUnavailable, RunDamaged, StoreUnavailable
 from wf_worker.store.looking import ANNOUNCED_SECONDS
-from wf_worker.store.protocol import DueRun, Ready, UnclaimedFrame
+from wf_worker.store.protocol import DueRun, Ready, Served, UnclaimedFrame
 from wf_worker.store.runs import RunStore
 
 log = logging.getLogger("wf.sweeper")
@@ -32,19 +33,27 @@ RELEASE_PAGES: Final = 32
 """Pages of released frames, and of frames whose time has come, that one visit of a run asks for."""
 REAP_PAGES: Final = 100
 """Pages of an ended run that one visit removes."""
+FIRST_UNSERVED_MS: Final = 1_000
+LAST_UNSERVED_MS: Final = 30_000
+"""How soon a frame is looked for again whose capability or queue no worker serves."""
 LATER_BY_MS: Final = 5_000
 """A message sent this much later and received already says that an earlier one is lost or stuck."""
 
 
 @dataclass(slots=True)
 class Receipts:
-    """When the newest message that this node received was sent, ms by its sender's clock. A hint, nothing more."""
+    """When the newest message of each queue that this node received was sent, ms by its sender's clock. A hint, nothing
+    more."""
 
-    newest_sent_ms: int = 0
+    newest_sent_ms: dict[str, int] = field(default_factory=dict[str, int])
 
-    def saw(self, sent_ms: int) -> None:
+    def saw(self, queue: str, sent_ms: int) -> None:
         """A message was received."""
-        self.newest_sent_ms = max(self.newest_sent_ms, sent_ms)
+        self.newest_sent_ms[queue] = max(self.newest(queue), sent_ms)
+
+    def newest(self, queue: str) -> int:
+        """When the newest one was sent; 0 when there was none."""
+        return self.newest_sent_ms.get(queue, 0)
 
 
 @dataclass(slots=True)
@@ -72,6 +81,8 @@ class Sweeper:
     recovered: int = 0
     serves: tuple[str, ...] = ()
     """What this node serves. It says so while it lives, and at its beginning sends for frames that waited for it."""
+    queues: tuple[str, ...] = ()
+    """The queues whose messages it takes."""
     node: str = "node"
     _announced: float = float("-inf")
     _blind_until: float = 0.0
@@ -144,10 +155,10 @@ class Sweeper:
                     log.warning("recovered a frame of a lost worker run=%s frame=%s", due.incarnation, frame)
                 self._publish(ready)
         if due.unclaimed:
-            # Asked after the frames were read: a message that arrived in between leaves the queue not empty.
-            empty = self.dispatcher.queue_is_empty()
+            # Asked after the frames were read: a message that arrived in between leaves its queue not empty.
+            look = _Look(self.dispatcher.queue_is_empty, self.store.announced())
             for frame in due.unclaimed:
-                self._look(due, frame, empty, report)
+                self._look(due, frame, look, report)
 
     def _reap(self, due: DueRun, report: SweepReport) -> None:
         for _ in range(REAP_PAGES):
@@ -156,10 +167,17 @@ class Sweeper:
                 report.reaped += word == "reaped"
                 return
 
-    def _look(self, due: DueRun, frame: UnclaimedFrame, empty: bool, report: SweepReport) -> None:
-        newest = self.receipts.newest_sent_ms
-        send, look_ms = judge(frame, due.now_ms, queue_empty=empty, newest_received_ms=newest)
-        word, ready = self.store.republish(due.incarnation, frame.frame, frame.score, look_ms=look_ms, send=send)
+    def _look(self, due: DueRun, frame: UnclaimedFrame, look: _Look, report: SweepReport) -> None:
+        queue = self.dispatcher.queue_of(frame.queue, frame.priority)
+        unserved = look.served.unserved(frame.capability, queue)
+        if unserved:
+            send, look_ms = False, min(LAST_UNSERVED_MS, max(FIRST_UNSERVED_MS, due.now_ms - frame.since_ms))
+        else:
+            newest = self.receipts.newest(queue)
+            send, look_ms = judge(frame, due.now_ms, queue_empty=look.empty(queue), newest_received_ms=newest)
+        word, ready = self.store.republish(
+            due.incarnation, frame.frame, frame.score, look_ms=look_ms, send=send, unserved=unserved
+        )
         if word == "sent":
             report.republished += 1
             log.info("sent a message again run=%s frame=%s", due.incarnation, frame.frame)
@@ -185,7 +203,7 @@ class Sweeper:
     def announce(self) -> None:
         """Says what this node serves, often enough to be believed all the while."""
         if self.serves and time.monotonic() - self._announced > ANNOUNCED_SECONDS / 3:
-            self.store.announce(self.node, self.serves)
+            self.store.announce(self.node, self.serves, self.queues)
             self._announced = time.monotonic()
 
     # -- the thread
@@ -224,6 +242,14 @@ class Sweeper:
                 log.error("sweep stopped: [%s] %s", error.code, error)
             except Exception:
                 log.exception("sweep stopped by a fault")
+
+
+class _Look:
+    """What a look at the unclaimed frames of one run finds, each thing asked once."""
+
+    def __init__(self, queue_is_empty: Callable[[str], bool], served: Served) -> None:
+        self.empty = functools.cache(queue_is_empty)
+        self.served = served
 
 
 def judge(frame: UnclaimedFrame, now_ms: int, *, queue_empty: bool, newest_received_ms: int) -> tuple[bool, int]:

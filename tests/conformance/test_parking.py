@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.conformance.driving import Driver, start
 from tests.conformance.workflows import each, items, line
 from tests.support.stores import FAKE, MemoryCase, StoreCase
+from wf_worker.store.protocol import Ready
 
 MINUTE = 60_000
 
@@ -107,19 +108,43 @@ def test_a_cancelled_run_is_not_sent_for(case: StoreCase) -> None:
 
 def test_a_node_is_believed_to_serve_what_it_says_for_as_long_as_it_says_so(memory_case: MemoryCase) -> None:
     store = memory_case.store
-    store.announce("one", ["work", "play"])
+    store.announce("one", ["work", "play"], ["wf"])
     memory_case.clock.advance(20_000)
-    store.announce("two", ["work"])
-    assert store.served() == {"work", "play"}
+    store.announce("two", ["work"], ["wf"])
+    assert store.announced().capabilities == {"work", "play"}
 
     memory_case.clock.advance(10_000)
-    assert store.served() == {"work"}
+    assert store.announced().capabilities == {"work"}
     memory_case.clock.advance(20_000)
-    assert store.served() == set()
+    assert store.announced().capabilities == set()
 
 
 def test_what_nodes_say_can_be_read_by_others(case: StoreCase) -> None:
-    case.store.announce("one", ["b", "a"])
-    case.store.announce("one", ["c"])
+    case.store.announce("one", ["b", "a"], ["wf"])
+    case.store.announce("one", ["c"], ["wf"])
 
-    assert case.new_store().served() == {"c"}
+    assert case.new_store().announced().capabilities == {"c"}
+
+
+def test_a_frame_whose_message_nobody_would_take_is_parked_until_somebody_does(case: StoreCase) -> None:
+    run = start(case, line())
+    claim = run.claim(run.ready[0])
+    run.store.give_back(claim, look_ms=1)
+
+    def look(unserved: str) -> tuple[str, tuple[Ready, ...]]:
+        case.pass_time(2)
+        due = run.store.due(run.incarnation)
+        assert due is not None
+        [frame] = due.unclaimed
+        return run.store.republish(
+            run.incarnation, frame.frame, frame.score, look_ms=1, send=not unserved, unserved=unserved
+        )
+
+    assert look("work (queue gpu)") == ("later", ())
+    assert run.store.parked(run.incarnation) == {"work (queue gpu)": 1}
+    assert run.store.unpark(run.incarnation, ["work"]) == (0, ())
+
+    word, [message] = look("")
+
+    assert (word, run.store.parked(run.incarnation)) == ("sent", {})
+    run.claim(message)

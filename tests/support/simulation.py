@@ -55,7 +55,10 @@ class Broker:
     def publish(self, ready: Iterable[Ready]) -> None:
         self.queue.extend(ready)
 
-    def queue_is_empty(self) -> bool:
+    def queue_of(self, queue: str | None, priority: str) -> str:
+        return queue or priority
+
+    def queue_is_empty(self, name: str) -> bool:
         return not self.queue
 
 

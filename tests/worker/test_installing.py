@@ -107,4 +107,4 @@ def test_the_applications_own_queues_and_choices_stay() -> None:
 
     assert app.conf.worker_prefetch_multiplier == 7
     assert TASK_NAME in app.tasks
-    assert [queue.name for queue in app.conf.task_queues] == ["celery", "wf"]
+    assert [queue.name for queue in app.conf.task_queues] == ["celery", "wf.high", "wf", "wf.low"]

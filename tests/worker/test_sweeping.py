@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
 from tests.support import jobs
 from wf_worker.handlers import build_handlers
 from wf_worker.leases import LeaseKeeper
+from wf_worker.queues import queue_name
 from wf_worker.step_runner import StepEnd, StepRunner
 from wf_worker.store.keys import Keys
 from wf_worker.store.memory import MemoryRecords
 from wf_worker.store.protocol import Claim, Ready, UnclaimedFrame
 from wf_worker.store.runs import RunStore
-from wf_worker.sweeper import BACKSTOP_MS, FIRST_LOOK_MS, LATER_BY_MS, Receipts, Sweeper, judge
+from wf_worker.sweeper import BACKSTOP_MS, FIRST_LOOK_MS, LAST_UNSERVED_MS, LATER_BY_MS, Receipts, Sweeper, judge
 
 
 @dataclass
@@ -27,8 +28,11 @@ class Queue:
     def publish(self, ready: Iterable[Ready]) -> None:
         self.sent.extend(ready)
 
-    def queue_is_empty(self) -> bool:
-        return not self.sent
+    def queue_of(self, queue: str | None, priority: str) -> str:
+        return queue_name(queue or "wf", priority)
+
+    def queue_is_empty(self, name: str) -> bool:
+        return not any(self.queue_of(each.queue, each.priority) == name for each in self.sent)
 
 
 class World:
@@ -126,7 +130,7 @@ def test_a_claim_from_before_the_recovery_cannot_commit(world: World) -> None:
 
 
 def unclaimed(age_ms: int, looks: int, now_ms: int = 10**12) -> UnclaimedFrame:
-    return UnclaimedFrame("f", "0", now_ms - age_ms, looks, 0)
+    return UnclaimedFrame("f", "0", now_ms - age_ms, looks, "work", None, "normal")
 
 
 def test_an_empty_queue_says_that_the_message_is_lost() -> None:
@@ -170,3 +174,46 @@ def test_a_sweeper_goes_on_with_everything_whose_time_has_come(world: World) -> 
         world.drain()
 
     assert (world.status(created.incarnation), fired) == ("completed", count)
+
+
+def test_a_message_of_another_queue_says_nothing_about_this_one(world: World) -> None:
+    world.start([1])
+    lost = world.queue.sent.pop()
+    world.receipts.saw("wf.high", world.now_ms + 60_000)
+    world.queue.sent.append(replace(lost, revision="stale"))  # the frame's own queue is not empty
+    world.now_ms += FIRST_LOOK_MS + 1
+
+    assert world.sweeper.sweep().republished == 0
+    world.receipts.saw("wf", world.now_ms + 60_000)
+    world.now_ms += FIRST_LOOK_MS + 1
+    assert world.sweeper.sweep().republished == 1
+
+
+def test_a_step_that_no_living_worker_serves_is_parked_and_not_sent_again(world: World) -> None:
+    run = world.start([1])
+    world.runner.run(world.queue.sent.pop(0))  # opens the loop
+    world.queue.sent.clear()
+    world.store.announce("other", ["something else"], ["wf"])
+
+    for _ in range(3):
+        world.now_ms += FIRST_LOOK_MS + 1
+        assert world.sweeper.sweep().republished == 0
+    assert world.store.parked(run) == {"square": 1}
+
+    world.store.announce("one", ["square"], ["wf"])
+    world.now_ms += LAST_UNSERVED_MS
+    assert world.sweeper.sweep().republished == 1
+    assert world.store.parked(run) == {}
+    world.drain()
+    assert world.status(run) == "completed"
+
+
+def test_a_queue_that_no_worker_takes_messages_of_is_named(world: World) -> None:
+    run = world.start([1])
+    world.runner.run(world.queue.sent.pop(0))  # opens the loop
+    world.store.announce("one", ["square"], ["wf.low"])
+
+    world.now_ms += FIRST_LOOK_MS + 1
+    world.sweeper.sweep()
+
+    assert world.store.parked(run) == {"square (queue wf)": 1}

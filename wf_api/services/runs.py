@@ -421,7 +421,7 @@ class RunService:
         waits_until = None if record.ended else self._store.waits_until(record.incarnation)
         parked = {} if record.ended else self._store.parked(record.incarnation)
         if parked:
-            served = self._store.served()
+            served = self._store.announced().capabilities
             parked = {capability: count for capability, count in parked.items() if capability not in served}
         return run_view(record, self._open(record), waits_until, parked, with_input=with_input)
 

@@ -16,6 +16,7 @@ from wf_core.authoring.outputs import plain_output
 from wf_core.authoring.returns import NodeReturn, Nothing
 from wf_core.authoring.signatures import contract_of, is_coroutine_function, label_of
 from wf_core.errors import WorkflowExecutionError
+from wf_core.models.queues import check_queue
 from wf_core.models.retries import RetryPolicy
 from wf_core.models.schemas import NodeDef, SchemaRef
 from wf_core.run_state import RuntimeContext
@@ -67,11 +68,16 @@ class NodeSpec(Generic[InputT, OutputT]):
     heartbeat_seconds: int | None = None
     """Time between two signs of life of the function."""
 
+    queue: str | None = None
+    """Where its steps wait for workers that serve it; None: the queue of the installation."""
+
     def __post_init__(self) -> None:
         if not self.name.strip():
             raise ValueError(f"the capability of {label_of(self.fn)} needs a name that is not blank")
         if not self.is_async and is_coroutine_function(self.fn):
             raise TypeError(f"{label_of(self.fn)} is a coroutine function and cannot become a synchronous capability")
+        if self.queue is not None:
+            check_queue(self.queue)
         object.__setattr__(self, "outcomes", tuple(checked_outcomes(self.outcomes, f"capability {self.name!r}")))
 
     def __call__(self, payload: InputT, ctx: RuntimeContext | None = None) -> Any:
@@ -104,6 +110,7 @@ class NodeSpec(Generic[InputT, OutputT]):
             total_timeout_seconds=self.total_timeout_seconds,
             queue_timeout_seconds=self.queue_timeout_seconds,
             heartbeat_seconds=self.heartbeat_seconds,
+            queue=self.queue,
         )
 
     def to_registry_handler(self) -> SyncHandler:
@@ -184,6 +191,7 @@ def node(
     total_timeout_seconds: int | None = None,
     queue_timeout_seconds: int | None = None,
     heartbeat_seconds: int | None = None,
+    queue: str | None = None,
 ) -> NodeSpec[Any, Any]: ...
 @overload
 def node(
@@ -201,6 +209,7 @@ def node(
     total_timeout_seconds: int | None = None,
     queue_timeout_seconds: int | None = None,
     heartbeat_seconds: int | None = None,
+    queue: str | None = None,
 ) -> Callable[[Callable[..., Any]], NodeSpec[Any, Any]]: ...
 def node(
     fn: Callable[..., Any] | None = None,
@@ -217,6 +226,7 @@ def node(
     total_timeout_seconds: int | None = None,
     queue_timeout_seconds: int | None = None,
     heartbeat_seconds: int | None = None,
+    queue: str | None = None,
 ) -> NodeSpec[Any, Any] | Callable[[Callable[..., Any]], NodeSpec[Any, Any]]:
     """Make a function a capability; used bare, called with options, or on a capability for a changed copy.
 
@@ -236,6 +246,7 @@ def node(
         "total_timeout_seconds": total_timeout_seconds,
         "queue_timeout_seconds": queue_timeout_seconds,
         "heartbeat_seconds": heartbeat_seconds,
+        "queue": queue,
     }
     options: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
 

@@ -7,6 +7,7 @@ from typing import Any, Literal, Self, cast
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
 from wf_core.models.json_values import JsonValue
+from wf_core.models.queues import QueueName
 from wf_core.models.reducers import ReducerRef
 from wf_core.models.retries import Retries, TimeLimit, TimeoutSeconds, is_none
 from wf_core.models.schema_documents import check_json_schema
@@ -197,3 +198,6 @@ class NodeDef(BaseModel):
 
     heartbeat_seconds: TimeLimit = None
     """Time between two signs of life of a handler."""
+
+    queue: QueueName | None = Field(default=None, exclude_if=is_none)
+    """Where its steps wait for workers that serve it; None: the queue of the installation."""

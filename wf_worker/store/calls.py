@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from wf_core.plan import Program, handler_name
 from wf_core.reducers import ReducerDefinition
+from wf_worker.queues import NORMAL
 from wf_worker.store.keys import Keys
 from wf_worker.store.plans import Plans
 from wf_worker.store.protocol import (
@@ -50,14 +52,11 @@ class StoreCalls:
         return self.plans.program(digest)
 
     def _call(self, script: str, incarnation: str, call_id: str, *args: Arg) -> Reply:
-        *values, out, digest = self.records.call(script, incarnation, call_id, *args)
+        *values, out, digest, priority = self.records.call(script, incarnation, call_id, *args)
         ready: tuple[Ready, ...] = ()
         if out:
-            text = text_of(digest)
-            program = self.program(text)
-            ready = tuple(
-                _ready(incarnation, out[i], out[i + 1], text, program, int(out[i + 2])) for i in range(0, len(out), 3)
-            )
+            run = _RunOfMessages(incarnation, text_of(digest), self.program(text_of(digest)), text_of(priority))
+            ready = tuple(run.ready(out[i], out[i + 1], int(out[i + 2])) for i in range(0, len(out), 3))
         return Reply(values, ready)
 
 
@@ -79,10 +78,28 @@ def text_of(value: Any) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
-def _ready(incarnation: str, frame: bytes, revision: bytes, digest: str, program: Program, position: int) -> Ready:
-    _, step = program.step_at(position)
-    label = handler_name(step) or step.type
-    return Ready(incarnation, text_of(frame), text_of(revision), digest, step.id, position, label)
+@dataclass(frozen=True, slots=True)
+class _RunOfMessages:
+    """What the messages of one call have in common."""
+
+    incarnation: str
+    digest: str
+    program: Program
+    priority: str
+
+    def ready(self, frame: bytes, revision: bytes, position: int) -> Ready:
+        plan, step = self.program.step_at(position)
+        return Ready(
+            self.incarnation,
+            text_of(frame),
+            text_of(revision),
+            self.digest,
+            step.id,
+            position,
+            handler_name(step) or step.type,
+            plan.queues.get(step.id),
+            self.priority or NORMAL,
+        )
 
 
 def refusal_of(word: str) -> Refused:

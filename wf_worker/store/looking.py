@@ -13,6 +13,7 @@ from wf_worker.store.encoding import from_bytes, to_bytes
 from wf_worker.store.protocol import (
     ActivationProgress,
     RunRecord,
+    Served,
     TracedStep,
 )
 from wf_worker.store.slices import Head
@@ -114,17 +115,15 @@ class Looking(StoreCalls):
         """How many frames wait for a worker that serves a capability, by capability."""
         return dict(sorted(Counter(self.records.parked(incarnation)).items()))
 
-    def announce(self, node: str, capabilities: Sequence[str]) -> None:
+    def announce(self, node: str, capabilities: Sequence[str], queues: Sequence[str]) -> None:
         """A worker node says what it serves; it is believed for :data:`ANNOUNCED_SECONDS`."""
-        self.records.announce(node, to_bytes({"capabilities": sorted(capabilities)}), ANNOUNCED_SECONDS)
+        said: dict[str, Json] = {"capabilities": sorted(capabilities), "queues": sorted(queues)}
+        self.records.announce(node, to_bytes(said), ANNOUNCED_SECONDS)
 
-    def served(self) -> set[str]:
-        """What the worker nodes that live serve, all together."""
-        served: set[str] = set()
-        for node, data in self.records.announced().items():
-            said = from_bytes(data, f"announcement of worker {node}")
-            served.update(said["capabilities"])
-        return served
+    def announced(self) -> Served:
+        """What the worker nodes that live serve."""
+        said = [from_bytes(data, f"announcement of worker {node}") for node, data in self.records.announced().items()]
+        return Served(tuple((frozenset(each["capabilities"]), frozenset(each["queues"])) for each in said))
 
     def parked_runs(self) -> list[str]:
         """Runs with parked frames."""

@@ -189,6 +189,12 @@ class Call:
             self.run.parked.pop(key, None)
             head.owner = ""
 
+    def park(self, key: str, head: FrameHead, what: str) -> None:
+        """A ready frame that nobody serves is shown as such; ``what`` is the capability, as people are told."""
+        head.owner = PARKED
+        self.run.parked[key] = what
+        self.shard.parked.add(self.incarnation)
+
     # ---- deadlines
 
     def watch(self, key: str, head: FrameHead, which: str, at: int) -> None:
@@ -410,7 +416,7 @@ class Call:
             self.set_status("running")
 
     def answer(self, *reply: Any) -> Answer:
-        """The answer: the reply, the messages to send, the digest they need."""
+        """The answer: the reply, the messages to send, the digest and the priority they need."""
         if self.new_sequence is not None:
             self.set("seq", self.new_sequence)
         if self.soonest is not None and not self.ended():
@@ -419,7 +425,8 @@ class Call:
                 self.shard.attention[self.incarnation] = self.soonest
         messages = [word.encode() for message in self.out for word in message]
         digest = self.run.header["digest"] if messages else b""
-        return [*(_as_bytes(part) for part in reply), messages, digest]
+        priority = self.run.header.get("priority", b"") if messages else b""
+        return [*(_as_bytes(part) for part in reply), messages, digest, priority]
 
     # ---- reading
 

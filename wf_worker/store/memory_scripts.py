@@ -281,9 +281,7 @@ def give_back(call: Call, args: Arguments) -> Answer:
         call.run.ready[key] = call.now + later
         call.out = []
     if capability and head.place == "ready":
-        head.owner = PARKED
-        call.run.parked[key] = capability
-        call.shard.parked.add(call.incarnation)
+        call.park(key, head, capability)
     call.settle()
     return call.answer("given")
 
@@ -533,13 +531,20 @@ def republish(call: Call, args: Arguments) -> Answer:
         return call.answer("gone")
     if call.ended() or call.failing():
         return call.answer("refused")
-    key, named, look_ms, send = args.text(), args.text(), args.number(), args.data() == b"1"
+    key, named, look_ms, send, unserved = (
+        args.text(), args.text(), args.number(), args.data() == b"1", args.text(),
+    )  # fmt: skip
     head, score = call.run.frames.get(key), call.run.ready.get(key)
     if head is None or score is None or str(score) != named or score > call.now:
         return call.answer("refused")
     call.run.ready[key] = call.now + look_ms
     call.attend(call.now + look_ms)
     head.looks += 1
+    if unserved:
+        call.park(key, head, unserved)
+    elif head.owner == PARKED:
+        call.run.parked.pop(key, None)
+        head.owner = ""
     if send:
         call.out = [(key, head.rev, head.node)]
         return call.answer("sent")
@@ -596,7 +601,7 @@ def due(call: Call, args: Arguments) -> Answer:
         if kept_until is not None and kept_until <= call.now:
             return call.answer("reap")
         call.attend_at_last()
-        return call.answer("due", call.flag("status"), "", [], [], call.now, 0, [])
+        return call.answer("due", call.flag("status"), "", [], [], call.now, 0, [], "", "")
     run, limit = call.run, args.number()
     expired: Answer = []
     unclaimed: Answer = []
@@ -619,7 +624,10 @@ def due(call: Call, args: Arguments) -> Answer:
         attention[call.incarnation] = max(min(times), call.now + 1000)
     else:
         attention.pop(call.incarnation, None)
-    return call.answer("due", call.flag("status"), call.flag("release"), expired, unclaimed, call.now, elapsed, scored)
+    return call.answer(
+        *("due", call.flag("status"), call.flag("release"), expired, unclaimed, call.now, elapsed, scored),
+        *(call.flag("digest"), call.flag("priority")),
+    )
 
 
 def reap(call: Call, args: Arguments) -> Answer:

@@ -29,7 +29,7 @@ class Records(Protocol):
     """The records of a store: scripts by name, and reads that need no script. Values are bytes."""
 
     def call(self, script: str, incarnation: str, call_id: str, *args: str | bytes | int) -> list[Any]:
-        """Executes a script on a run; its answer, the messages to send and the run's workflow digest."""
+        """Executes a script on a run; its answer, the messages to send, the run's workflow digest and its priority."""
         ...
 
     def sweep(self, shard: int, most: int, hold_off_ms: int) -> list[str]:
@@ -134,7 +134,8 @@ class Ready:
     """A frame that a message should name.
 
     ``frame`` is its store key, ``node`` the id of its step and ``position`` that step's place in the program; ``label``
-    is the capability (or the kind of control step) that people see in Celery's tools.
+    is the capability (or the kind of control step) that people see in Celery's tools. ``queue`` is the one that the
+    capability names, if any, and ``priority`` that of the run.
     """
 
     incarnation: str
@@ -144,6 +145,8 @@ class Ready:
     node: str
     position: int
     label: str = ""
+    queue: str | None = None
+    priority: str = "normal"
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,6 +333,27 @@ class ActivationProgress:
 
 
 @dataclass(frozen=True, slots=True)
+class Served:
+    """What the worker nodes that live serve: for each its capabilities and the queues whose messages it takes."""
+
+    nodes: tuple[tuple[frozenset[str], frozenset[str]], ...]
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """What is served by anybody."""
+        return frozenset(name for capabilities, _ in self.nodes for name in capabilities)
+
+    def unserved(self, capability: str | None, queue: str) -> str:
+        """What people are told of a step that no node would do, or an empty text. Without a node nothing is known."""
+        if capability is None or not self.nodes:
+            return ""
+        able = [queues for capabilities, queues in self.nodes if capability in capabilities]
+        if not able:
+            return capability
+        return "" if any(queue in queues for queues in able) else f"{capability} (queue {queue})"
+
+
+@dataclass(frozen=True, slots=True)
 class DueRun:
     """What of a run wants a sweeper now: expired claims as (frame, token), unclaimed frames with their score, how
     many frames wait for a time that has come, and frames whose deadline has passed as (frame, score).
@@ -357,4 +381,7 @@ class UnclaimedFrame:
     score: str
     since_ms: int
     looks: int
-    position: int
+    capability: str | None
+    """What its step needs of a worker; None for a control step, which every worker can do."""
+    queue: str | None
+    priority: str

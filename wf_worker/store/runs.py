@@ -6,10 +6,12 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
+from wf_core.plan import handler_name
 from wf_core.run_state import Json
 from wf_core.runtime import kernel
 from wf_core.runtime.transition import RunError
 from wf_worker.errors import RunDamaged, StoreUnavailable
+from wf_worker.queues import NORMAL
 from wf_worker.store import encoding
 from wf_worker.store.answers import Answers
 from wf_worker.store.calls import DEFAULT_LEASE_MS, Arg, Reply, new_call_id, text_of
@@ -161,15 +163,11 @@ class RunStore(Flows, Answers, Looking):
             return None
         if reply.word == "reap":
             return DueRun(incarnation, "deleting", release=False, now_ms=0, expired=(), unclaimed=(), reap=True)
-        _, status, release, expired, unclaimed, now, elapsed, overdue = reply.values[:8]
+        _, status, release, expired, unclaimed, now, elapsed, overdue, digest, priority = reply.values[:10]
         frames: list[UnclaimedFrame] = []
         for i in range(0, len(unclaimed), 3):
-            head = Head.parse(unclaimed[i + 2], text_of(unclaimed[i]))
-            frames.append(
-                UnclaimedFrame(
-                    text_of(unclaimed[i]), text_of(unclaimed[i + 1]), head.since_ms, head.looks, head.position
-                )
-            )
+            frame, score, head = unclaimed[i : i + 3]
+            frames.append(self._unclaimed(frame, score, head, text_of(digest), text_of(priority)))
         return DueRun(
             incarnation,
             text_of(status),
@@ -181,11 +179,25 @@ class RunStore(Flows, Answers, Looking):
             _pairs(overdue),
         )
 
+    def _unclaimed(self, frame: bytes, score: bytes, text: bytes, digest: str, priority: str) -> UnclaimedFrame:
+        head = Head.parse(text, text_of(frame))
+        plan, step = self.program(digest).step_at(head.position)
+        capability = handler_name(step)
+        queue = plan.queues.get(step.id)
+        return UnclaimedFrame(
+            text_of(frame), text_of(score), head.since_ms, head.looks, capability, queue, priority or NORMAL
+        )
+
     def republish(
-        self, incarnation: str, frame: str, score: str, *, look_ms: int, send: bool
+        self, incarnation: str, frame: str, score: str, *, look_ms: int, send: bool, unserved: str = ""
     ) -> tuple[str, tuple[Ready, ...]]:
-        """Sends the message of a ready frame again, or only looks for it later; ``refused`` when it has moved on."""
-        reply = self._call("republish", incarnation, self._new_id(), frame, score, look_ms, "1" if send else "0")
+        """Sends the message of a ready frame again, or only looks for it later; ``refused`` when it has moved on.
+
+        With what is ``unserved`` the frame is parked: nobody who lives would take its message.
+        """
+        reply = self._call(
+            *("republish", incarnation, self._new_id(), frame, score, look_ms, "1" if send else "0", unserved)
+        )
         return reply.word, reply.ready
 
     def release(self, incarnation: str) -> tuple[Ready, ...]:

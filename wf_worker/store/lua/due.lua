@@ -1,7 +1,7 @@
 -- due: what of a run wants a sweeper now, and when to look at it next. Writes the attention index only.
 -- ARGV 5 how many of each at most
 -- answers due <status> <release> <expired: frame, token by turns> <unclaimed: frame, score, head by turns> <now>
---       <frames whose time has come> <overdue: frame, score by turns> | gone | reap: nothing of it is to be left
+--       <frames whose time has come> <overdue: frame, score by turns> <digest> <priority> | gone | reap: nothing of it is to be left
 if get('status') == 'deleting' then return answer({'reap'}) end
 if gone() then
   call('ZREM', shard .. ATTENTION, run)
@@ -15,7 +15,7 @@ if ended() then
   else
     call('ZREM', shard .. ATTENTION, run)
   end
-  return answer({'due', get('status'), '', {}, {}, ms(now()), '0', {}})
+  return answer({'due', get('status'), '', {}, {}, ms(now()), '0', {}, '', ''})
 end
 local limit = tonumber(ARGV[5])
 local expired, unclaimed, elapsed = {}, {}, 0
@@ -47,4 +47,4 @@ if earliest then
 else
   call('ZREM', shard .. ATTENTION, run)
 end
-return answer({'due', get('status'), get('release') or '', expired, unclaimed, ms(now()), ms(elapsed), overdue})
+return answer({'due', get('status'), get('release') or '', expired, unclaimed, ms(now()), ms(elapsed), overdue, get('digest'), get('priority') or ''})

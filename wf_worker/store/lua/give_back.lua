@@ -19,10 +19,8 @@ if later > 0 and head[PLACE] == 'ready' then
   out = {}
 end
 if ARGV[8] ~= '' and head[PLACE] == 'ready' then
-  head[OWNER] = '!parked'
+  park(key, head, ARGV[8])
   save(key, head)
-  call('HSET', base .. PARKED, key, ARGV[8])
-  call('SADD', shard .. PARKED_RUNS, run)
 end
 settle()
 return answer({'given'})

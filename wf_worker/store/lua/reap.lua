@@ -42,4 +42,4 @@ call('UNLINK', base .. HEADER, base .. FRAMES, base .. BODIES, base .. READY, ba
   base .. SCOPES, base .. TRACE, base .. NAMES)
 call('ZREM', shard .. ATTENTION, run)
 call('SREM', shard .. PARKED_RUNS, run)
-return {'reaped', {}, ''}
+return {'reaped', {}, '', ''}

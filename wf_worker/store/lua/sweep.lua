@@ -3,4 +3,4 @@
 -- answers swept <incarnations>
 local taken = call('ZRANGEBYSCORE', shard .. ATTENTION, '-inf', ms(now()), 'LIMIT', 0, tonumber(ARGV[5]))
 for _, incarnation in ipairs(taken) do call('ZADD', shard .. ATTENTION, ms(now() + tonumber(ARGV[6])), incarnation) end
-return {'swept', taken, {}, ''}
+return {'swept', taken, {}, '', ''}

@@ -15,6 +15,13 @@ local function leave(key, head)
   end
 end
 
+-- A ready frame that nobody serves is shown as such; what: the capability, as people are told.
+local function park(key, head, what)
+  head[OWNER] = '!parked'
+  call('HSET', base .. PARKED, key, what)
+  call('SADD', shard .. PARKED_RUNS, run)
+end
+
 -- ---- deadlines
 
 local L_ATTEMPT, L_TOTAL, L_QUEUE, L_BEAT = 1, 2, 3, 4

@@ -91,5 +91,6 @@ local function answer(reply)
   end
   reply[#reply + 1] = out
   reply[#reply + 1] = #out > 0 and get('digest') or ''
+  reply[#reply + 1] = #out > 0 and get('priority') or ''
   return reply
 end
