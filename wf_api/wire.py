@@ -17,6 +17,7 @@ ENDED: Final = frozenset({"completed", "failed", "cancelled"})
 SETTLED: Final = ENDED | {"interrupted"}
 """Statuses in which a run does not move by itself: it has ended, or it waits for an answer."""
 
+Priority = Literal["low", "normal", "high"]
 MAX_WAIT_SECONDS: Final = 60
 MAX_PAGE: Final = 100
 
@@ -125,6 +126,8 @@ class RunView(TypedDict):
     waits_until: str | None
     parked: dict[str, int]
     limits: LimitsView
+    priority: Priority
+    tags: dict[str, str]
     steps_executed: int
     recovered_frames: int
     trace_count: int
@@ -145,6 +148,8 @@ class RunEntry(TypedDict):
     status: RunStatus
     paused: bool
     outcome: str | None
+    priority: Priority
+    tags: dict[str, str]
     steps_executed: int
     created_at: str
     updated_at: str
@@ -152,10 +157,11 @@ class RunEntry(TypedDict):
 
 
 class RunPage(TypedDict):
-    """Runs, newest first."""
+    """Runs, newest first. A filtered page may hold fewer than ``limit`` while more follow; ``total`` is null where the
+    runs could only be counted one by one."""
 
     runs: list[RunEntry]
-    total: int
+    total: int | None
     limit: int
     next_cursor: str | None
 

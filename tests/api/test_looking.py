@@ -64,6 +64,52 @@ def test_a_list_can_be_narrowed_to_a_status(api: Api) -> None:
     assert api.get("/v1/runs", status="failed").json()["runs"] == []
 
 
+def test_a_list_can_be_narrowed_to_a_workflow_tags_and_a_time(api: Api) -> None:
+    api.publish(DOUBLE)
+    api.publish(APPROVAL)
+    tagged = api.start("double", input={"n": 1}, tags={"team": "blue", "env": "a=b"}, priority="high")
+    api.start("double", input={"n": 1}, tags={"team": "blue"})
+    other = api.start("approval", input={"title": "t"})
+
+    def ids(**params: object) -> list[str]:
+        return [run["run_id"] for run in api.get("/v1/runs", **params).json()["runs"]]
+
+    assert ids(tag=["team=blue", "env=a=b"]) == [tagged["run_id"]]
+    assert ids(workflow="approval") == [other["run_id"]]
+    assert ids(created_from=other["created_at"], workflow="double") == []
+    assert len(ids(created_to=other["created_at"])) == 3
+    assert (tagged["tags"], tagged["priority"]) == ({"team": "blue", "env": "a=b"}, "high")
+    entry = api.get("/v1/runs", tag="env=a=b").json()["runs"][0]
+    assert (entry["tags"], entry["priority"]) == ({"team": "blue", "env": "a=b"}, "high")
+
+
+@pytest.mark.parametrize(
+    ("params", "path"),
+    [
+        ({"tag": "blue"}, "tag[0]"),
+        ({"created_from": "2030-01-31"}, "created_from"),
+        ({"created_to": "2030-01-31T09:00:00"}, "created_to"),
+        ({"priority": "high"}, "priority"),
+    ],
+)
+def test_a_filter_that_is_none_is_refused_and_named(api: Api, params: dict[str, object], path: str) -> None:
+    answer = api.get("/v1/runs", **params)
+
+    assert (answer.status_code, answer.json()["error"]["path"]) == (422, path)
+
+
+def test_a_cursor_belongs_to_its_filter(api: Api) -> None:
+    api.publish(DOUBLE)
+    for _ in range(3):
+        api.start("double", input={"n": 1}, tags={"team": "blue"})
+    cursor = api.get("/v1/runs", limit=1, tag="team=blue").json()["next_cursor"]
+
+    answer = api.get("/v1/runs", limit=1, tag="team=red", cursor=cursor)
+
+    assert answer.json()["error"]["code"] == "cursor_invalid"
+    assert len(api.get("/v1/runs", limit=5, tag="team=blue", cursor=cursor).json()["runs"]) == 2
+
+
 def test_a_trace_is_read_in_ranges(api: Api) -> None:
     api.publish(APPROVAL)
     run = api.start("approval", input={"title": "t"})

@@ -9,6 +9,7 @@ import pytest
 from tests.conformance.driving import start
 from tests.conformance.workflows import line
 from tests.support.stores import StoreCase
+from wf_worker.store.protocol import RunFilter
 
 
 def test_a_new_run_is_pending_with_one_message_for_its_root(case: StoreCase) -> None:
@@ -97,14 +98,14 @@ def test_runs_are_listed_by_status_newest_first(case: StoreCase) -> None:
     case.store.cancel(case.store.newest("b") or "")
 
     everything, _ = case.store.list_runs()
-    cancelled, _ = case.store.list_runs(status="cancelled")
+    cancelled, _ = case.store.list_runs(RunFilter(status="cancelled"))
     first_two, following = case.store.list_runs(limit=2)
     rest, end = case.store.list_runs(limit=2, before=following)
 
     assert [record.run_id for record in everything] == ["c", "b", "a"]
     assert [record.run_id for record in cancelled] == ["b"]
     assert [record.run_id for record in (*first_two, *rest)] == ["c", "b", "a"] and end is None
-    assert (case.store.count_runs(), case.store.count_runs(status="pending")) == (3, 2)
+    assert (case.store.count_runs(), case.store.count_runs(RunFilter(status="pending"))) == (3, 2)
 
 
 def test_a_reserved_key_keeps_its_first_value(case: StoreCase) -> None:

@@ -14,13 +14,16 @@ from wf_api.cli import output
 from wf_api.cli.options import TIMEOUT_DEFAULT, URL_DEFAULT, AsJson, Cursor, Limit, RunId, Timeout, Url
 from wf_api.client import WaitTimeout, WorkflowClient
 from wf_api.client.calls import reached
-from wf_api.wire import MAX_WAIT_SECONDS, RunView
+from wf_api.wire import MAX_WAIT_SECONDS, Priority, RunView
 from wf_core.run_state import TraceLevel
 
 app = typer.Typer(no_args_is_help=True, help="Start runs, look at them, answer what they ask.")
 
 _FIRST_INTERVAL: Final = 0.5
 
+Tags = Annotated[
+    list[str] | None, typer.Option("--tag", metavar="NAME=VALUE", help="Only runs with this tag; repeat it for more.")
+]
 Wait = Annotated[
     float, typer.Option("--wait", min=0, metavar="SECONDS", help="Wait until it has ended or asks for something.")
 ]
@@ -45,6 +48,12 @@ def start(
     deadline: Annotated[
         int | None, typer.Option("--deadline", min=1, metavar="SECONDS", help="It fails unless it has ended by then.")
     ] = None,
+    priority: Annotated[
+        Priority, typer.Option("--priority", help="Whose steps workers take up first: high, normal or low.")
+    ] = "normal",
+    tag: Annotated[
+        list[str] | None, typer.Option("--tag", metavar="NAME=VALUE", help="A tag to find it by; repeat it for more.")
+    ] = None,
     wait: Wait = 0,
     url: Url = URL_DEFAULT,
     timeout: Timeout = TIMEOUT_DEFAULT,
@@ -55,6 +64,7 @@ def start(
     Example: wf run start report --input '{"title": "Q3"}' --wait 30
     """
     workflow_input = _json_object("--input", input, input_file)
+    tags = tags_of(tag)
     with output.calling(url, timeout, as_json=as_json) as client:
         started = time.monotonic()
         run = client.start(
@@ -66,6 +76,8 @@ def start(
             max_steps=max_steps,
             trace=trace,
             deadline_seconds=deadline,
+            priority=priority,
+            tags=tags,
             wait_seconds=min(wait, MAX_WAIT_SECONDS),
         )
         _waited(client, run, wait, started, as_json=as_json)
@@ -79,15 +91,35 @@ def list_runs(
             "--status", help="Only runs that are pending, running, interrupted, completed, failed or cancelled."
         ),
     ] = None,
+    workflow: Annotated[str | None, typer.Option("--workflow", help="Only runs of this workflow.")] = None,
+    tag: Tags = None,
+    created_from: Annotated[
+        str | None, typer.Option("--from", metavar="TIME", help="Only runs started then or later, in RFC 3339.")
+    ] = None,
+    created_to: Annotated[
+        str | None, typer.Option("--to", metavar="TIME", help="Only runs started then or earlier, in RFC 3339.")
+    ] = None,
     limit: Limit = 20,
     cursor: Cursor = None,
     url: Url = URL_DEFAULT,
     timeout: Timeout = TIMEOUT_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """List runs, newest first."""
+    """List runs, newest first.
+
+    Example: wf run list --status failed --tag team=blue --from 2030-01-31T00:00:00Z
+    """
+    tags = tags_of(tag)
     with output.calling(url, timeout, as_json=as_json) as client:
-        page = client.list(status=status, cursor=cursor, limit=limit)
+        page = client.list(
+            status=status,
+            workflow=workflow,
+            tags=tags,
+            created_from=created_from,
+            created_to=created_to,
+            cursor=cursor,
+            limit=limit,
+        )
         if as_json:
             output.print_json(page)
             return
@@ -105,15 +137,16 @@ def list_runs(
             ],
         )
         if page["next_cursor"]:
-            output.console().print(
-                f"{page['total']} in all; more: wf run list --cursor {page['next_cursor']}", style="dim"
-            )
+            total = "" if page["total"] is None else f"{page['total']} in all; "
+            filters = " with the same filters" if status or workflow or tag or created_from or created_to else ""
+            output.console().print(f"{total}more{filters}: wf run list --cursor {page['next_cursor']}", style="dim")
 
 
 @app.command("inbox")
 def inbox(
     kind: Annotated[str | None, typer.Option("--kind", help="Only what asks for this.")] = None,
     workflow: Annotated[str | None, typer.Option("--workflow", help="Only runs of this workflow.")] = None,
+    tag: Tags = None,
     limit: Limit = 20,
     cursor: Cursor = None,
     url: Url = URL_DEFAULT,
@@ -121,8 +154,9 @@ def inbox(
     as_json: AsJson = False,
 ) -> None:
     """List what all runs ask for, oldest first."""
+    tags = tags_of(tag)
     with output.calling(url, timeout, as_json=as_json) as client:
-        page = client.inbox(kind=kind, workflow=workflow, cursor=cursor, limit=limit)
+        page = client.inbox(kind=kind, workflow=workflow, tags=tags, cursor=cursor, limit=limit)
         if as_json:
             output.print_json(page)
             return
@@ -328,6 +362,17 @@ def _print_steps(client: WorkflowClient, run: RunView, shown: int) -> int:
         if page["next_start"] is None:
             break
     return shown
+
+
+def tags_of(pairs: list[str] | None) -> dict[str, str]:
+    """Tags as they are written on the command line."""
+    tags: dict[str, str] = {}
+    for pair in pairs or []:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            output.usage(f"--tag {pair!r} is no tag", "write --tag team=blue")
+        tags[name] = value
+    return tags
 
 
 def _json_object(option: str, text: str | None, file: Path | None) -> dict[str, Any]:

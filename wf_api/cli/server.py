@@ -71,6 +71,16 @@ def worker(
         typer.Argument(metavar="[MODULE]...", help="Modules or Python files, as with -m.", show_default=False),
     ] = None,
     module: Modules = None,
+    queue: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--queue",
+            "-Q",
+            metavar="QUEUE",
+            help="A queue to serve, for all priorities; repeat it for more. If none is given: the default queue and "
+            "those of its capabilities.",
+        ),
+    ] = None,
     concurrency: Annotated[int, typer.Option("--concurrency", "-c", min=1, help="Steps at the same time.")] = 1,
     log_level: LogLevel = "INFO",
 ) -> None:
@@ -100,6 +110,7 @@ def worker(
             settings,
             handlers=handlers,
             reducers=served.reducers or None,
+            queues=queue or (),
             concurrency=concurrency,
             log_level=level,
         )

@@ -246,10 +246,10 @@ class Stack:
         part = self._spawn("server", [*_wf(), "server", "--host", self.host, "--port", str(self.port), *modules])
         self._wait(part, lambda: _answers(f"{self.url}/readyz", part.process.pid))
 
-    def start_worker(self) -> Part:
-        """One more worker process."""
+    def start_worker(self, *options: str) -> Part:
+        """One more worker process, with further options of its command."""
         self._made += 1
-        return self._spawn(f"worker-{self._made}", self._worker_command())
+        return self._spawn(f"worker-{self._made}", [*self._worker_command(), *options])
 
     def wait_for_workers(self, count: int) -> None:
         """Waits until the last so many workers have said in their logs that they are ready."""

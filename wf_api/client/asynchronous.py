@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Self
 
 import httpx
@@ -17,6 +18,7 @@ from wf_api.wire import (
     CancelView,
     InboxPage,
     InterruptList,
+    Priority,
     ProgressView,
     PublishedView,
     RunPage,
@@ -91,6 +93,8 @@ class AsyncWorkflowClient:
         max_steps: int | None = None,
         trace: TraceLevel = "full",
         deadline_seconds: int | None = None,
+        priority: Priority = "normal",
+        tags: Mapping[str, str] | None = None,
         wait_seconds: float = 0,
     ) -> RunView:
         """Starts a run of a workflow (the latest version unless one is named) or of a digest.
@@ -110,6 +114,8 @@ class AsyncWorkflowClient:
             max_steps=max_steps,
             trace=trace,
             deadline_seconds=deadline_seconds,
+            priority=priority,
+            tags=tags,
             wait_seconds=wait_seconds,
         )
         return await self._send(call)
@@ -118,9 +124,31 @@ class AsyncWorkflowClient:
         """The run as it is now."""
         return await self._send(calls.inspect(run_id, with_input))
 
-    async def list(self, *, status: str | None = None, cursor: str | None = None, limit: int | None = None) -> RunPage:
-        """A page of runs, newest first; ``next_cursor`` leads to the next one."""
-        return await self._send(calls.list_runs(status, cursor, limit))
+    async def list(
+        self,
+        *,
+        status: str | None = None,
+        workflow: str | None = None,
+        tags: Mapping[str, str] | None = None,
+        created_from: datetime | str | None = None,
+        created_to: datetime | str | None = None,
+        cursor: str | None = None,
+        limit: int | None = None,
+    ) -> RunPage:
+        """A page of the runs that are all of this, newest first; ``next_cursor`` leads to the next one.
+
+        Times are RFC 3339 texts or times with a time zone, both included.
+        """
+        call = calls.list_runs(
+            status=status,
+            workflow=workflow,
+            tags=tags,
+            created_from=created_from,
+            created_to=created_to,
+            cursor=cursor,
+            limit=limit,
+        )
+        return await self._send(call)
 
     async def trace(self, run_id: str, *, start: int = 0, limit: int = 20) -> TracePage:
         """A range of the run's finished steps; ``next_start`` leads to the next one."""
@@ -135,11 +163,12 @@ class AsyncWorkflowClient:
         *,
         kind: str | None = None,
         workflow: str | None = None,
+        tags: Mapping[str, str] | None = None,
         cursor: str | None = None,
         limit: int | None = None,
     ) -> InboxPage:
         """What all runs ask for, oldest first."""
-        return await self._send(calls.inbox(kind, workflow, cursor, limit))
+        return await self._send(calls.inbox(kind=kind, workflow=workflow, tags=tags, cursor=cursor, limit=limit))
 
     async def progress(self, run_id: str) -> ProgressView:
         """How far the run and its open concurrent loops are."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Final, cast
 from urllib.parse import quote
 
 import httpx
 
 from wf_api.client.errors import WorkflowApiError
-from wf_api.wire import ENDED, MAX_WAIT_SECONDS, SETTLED, RunView
+from wf_api.wire import ENDED, MAX_WAIT_SECONDS, SETTLED, Priority, RunView
 from wf_core.authoring import WorkflowBuilder
 from wf_core.models.json_values import validate_strict_json_value
 from wf_core.models.workflow import Workflow
@@ -25,13 +26,16 @@ Until = str | Collection[str] | Callable[[RunView], bool]
 """``"settled"`` (ended, or waiting for an answer), ``"ended"``, statuses, or a question about the run."""
 
 
+Params = dict[str, "str | list[str]"]
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """One request. ``extra_seconds`` is the time that the server was asked to wait before it answers."""
 
     method: str
     path: str
-    params: dict[str, str] = field(default_factory=dict[str, str])
+    params: Params = field(default_factory=dict[str, "str | list[str]"])
     body: dict[str, Any] | None = None
     extra_seconds: float = 0.0
 
@@ -96,6 +100,8 @@ def start(
     max_steps: int | None,
     trace: TraceLevel,
     deadline_seconds: int | None,
+    priority: Priority,
+    tags: Mapping[str, str] | None,
     wait_seconds: float,
 ) -> Call:
     """Starts a run."""
@@ -111,6 +117,8 @@ def start(
         limits=None if max_steps is None else {"max_steps": max_steps},
         trace=None if trace == "full" else trace,
         deadline_seconds=deadline_seconds,
+        priority=None if priority == "normal" else priority,
+        tags=_mapping("tags", tags) or None,
         wait_seconds=wait_seconds or None,
     )
     return Call("POST", "/v1/runs", body=body, extra_seconds=min(wait_seconds, MAX_WAIT_SECONDS))
@@ -121,14 +129,33 @@ def inspect(run_id: str, with_input: bool) -> Call:
     return Call("GET", _run(run_id), params={"include": "input"} if with_input else {})
 
 
-def list_runs(status: str | None, cursor: str | None, limit: int | None) -> Call:
+def list_runs(
+    *,
+    status: str | None,
+    workflow: str | None,
+    tags: Mapping[str, str] | None,
+    created_from: datetime | str | None,
+    created_to: datetime | str | None,
+    cursor: str | None,
+    limit: int | None,
+) -> Call:
     """A page of runs."""
-    return Call("GET", "/v1/runs", params=_texts(status=status, cursor=cursor, limit=limit))
+    times = {"created_from": _time("created_from", created_from), "created_to": _time("created_to", created_to)}
+    params = _texts(status=status, workflow=workflow, cursor=cursor, limit=limit, **times)
+    return Call("GET", "/v1/runs", params={**params, **_tags(tags)})
 
 
-def inbox(kind: str | None, workflow: str | None, cursor: str | None, limit: int | None) -> Call:
+def inbox(
+    *,
+    kind: str | None,
+    workflow: str | None,
+    tags: Mapping[str, str] | None,
+    cursor: str | None,
+    limit: int | None,
+) -> Call:
     """A page of what all runs ask for."""
-    return Call("GET", "/v1/interrupts", params=_texts(kind=kind, workflow=workflow, cursor=cursor, limit=limit))
+    params = _texts(kind=kind, workflow=workflow, cursor=cursor, limit=limit)
+    return Call("GET", "/v1/interrupts", params={**params, **_tags(tags)})
 
 
 def trace(run_id: str, start: int, limit: int) -> Call:
@@ -260,5 +287,19 @@ def _present(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _texts(**fields: Any) -> dict[str, str]:
+def _tags(tags: Mapping[str, str] | None) -> Params:
+    pairs = [f"{name}={value}" for name, value in _mapping("tags", tags).items()]
+    return {"tag": pairs} if pairs else {}
+
+
+def _time(name: str, moment: datetime | str | None) -> str | None:
+    """RFC 3339; ``ValueError`` for a time that names no point in time."""
+    if not isinstance(moment, datetime):
+        return moment
+    if moment.utcoffset() is None:
+        raise ValueError(f"{name} has no time zone, so it names no point in time")
+    return moment.isoformat()
+
+
+def _texts(**fields: Any) -> Params:
     return {name: str(value) for name, value in fields.items() if value is not None}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Self
 
 import httpx
@@ -16,6 +17,7 @@ from wf_api.wire import (
     CancelView,
     InboxPage,
     InterruptList,
+    Priority,
     ProgressView,
     PublishedView,
     RunPage,
@@ -90,6 +92,8 @@ class WorkflowClient:
         max_steps: int | None = None,
         trace: TraceLevel = "full",
         deadline_seconds: int | None = None,
+        priority: Priority = "normal",
+        tags: Mapping[str, str] | None = None,
         wait_seconds: float = 0,
     ) -> RunView:
         """Starts a run of a workflow (the latest version unless one is named) or of a digest.
@@ -109,6 +113,8 @@ class WorkflowClient:
             max_steps=max_steps,
             trace=trace,
             deadline_seconds=deadline_seconds,
+            priority=priority,
+            tags=tags,
             wait_seconds=wait_seconds,
         )
         return self._send(call)
@@ -117,9 +123,31 @@ class WorkflowClient:
         """The run as it is now."""
         return self._send(calls.inspect(run_id, with_input))
 
-    def list(self, *, status: str | None = None, cursor: str | None = None, limit: int | None = None) -> RunPage:
-        """A page of runs, newest first; ``next_cursor`` leads to the next one."""
-        return self._send(calls.list_runs(status, cursor, limit))
+    def list(
+        self,
+        *,
+        status: str | None = None,
+        workflow: str | None = None,
+        tags: Mapping[str, str] | None = None,
+        created_from: datetime | str | None = None,
+        created_to: datetime | str | None = None,
+        cursor: str | None = None,
+        limit: int | None = None,
+    ) -> RunPage:
+        """A page of the runs that are all of this, newest first; ``next_cursor`` leads to the next one.
+
+        Times are RFC 3339 texts or times with a time zone, both included.
+        """
+        call = calls.list_runs(
+            status=status,
+            workflow=workflow,
+            tags=tags,
+            created_from=created_from,
+            created_to=created_to,
+            cursor=cursor,
+            limit=limit,
+        )
+        return self._send(call)
 
     def trace(self, run_id: str, *, start: int = 0, limit: int = 20) -> TracePage:
         """A range of the run's finished steps; ``next_start`` leads to the next one."""
@@ -134,11 +162,12 @@ class WorkflowClient:
         *,
         kind: str | None = None,
         workflow: str | None = None,
+        tags: Mapping[str, str] | None = None,
         cursor: str | None = None,
         limit: int | None = None,
     ) -> InboxPage:
         """What all runs ask for, oldest first."""
-        return self._send(calls.inbox(kind, workflow, cursor, limit))
+        return self._send(calls.inbox(kind=kind, workflow=workflow, tags=tags, cursor=cursor, limit=limit))
 
     def progress(self, run_id: str) -> ProgressView:
         """How far the run and its open concurrent loops are."""

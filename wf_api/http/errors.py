@@ -15,7 +15,7 @@ from starlette.routing import compile_path
 
 from wf_api.http.responses import JsonResponse
 from wf_api.services.model_errors import issues_of
-from wf_api.strict_json import JsonRefused
+from wf_api.strict_json import JsonRefused, shown_path
 from wf_api.wire import ErrorBody
 from wf_core.errors import WfError
 from wf_core.models.json_values import JsonValue
@@ -160,10 +160,15 @@ def request_invalid(error: ValidationError | RequestValidationError, data: objec
 
 
 def _parameter_issue(item: Mapping[str, Any]) -> dict[str, str]:
-    path = ".".join(str(part) for part in item["loc"][1:])
+    path = shown_path(item["loc"][1:])
     if item["type"] == "extra_forbidden":
         return {"code": "unknown_field", "path": path, "message": "there is no such parameter", "hint": "remove it"}
-    return {"code": "invalid_value", "path": path, "message": item["msg"], "hint": "set it to a value that is allowed"}
+    return {
+        "code": "invalid_value",
+        "path": path,
+        "message": item["msg"].removeprefix("Value error, "),
+        "hint": "set it to a value that is allowed",
+    }
 
 
 def install_error_handlers(app: FastAPI) -> None:

@@ -6,9 +6,10 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from wf_api.services.runs import ClosedPolicy, OpenPolicy, StartRequest
-from wf_api.wire import MAX_PAGE, MAX_WAIT_SECONDS, RunStatus
+from wf_api.services.runs import ClosedPolicy, OpenPolicy, RunFilter, StartRequest
+from wf_api.wire import MAX_PAGE, MAX_WAIT_SECONDS, Priority, RunStatus
 from wf_core.errors import WfError
+from wf_core.instants import parse_instant
 from wf_core.models.retries import TimeoutSeconds
 from wf_core.run_state import TraceLevel
 
@@ -35,6 +36,28 @@ IdempotencyKey = Annotated[
     AfterValidator(_printable),
     Field(min_length=1, max_length=200, description="The same request under the same key is carried out once."),
 ]
+
+
+MAX_TAGS: Final = 20
+TagName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:/-]{0,63}$")]
+TagValue = Annotated[str, AfterValidator(_printable), Field(max_length=256)]
+
+
+def _pair(text: str) -> str:
+    if "=" not in text:
+        raise ValueError("a tag is written name=value")
+    return text
+
+
+TagPair = Annotated[str, AfterValidator(_pair), Field(max_length=400, examples=["team=blue"])]
+
+
+def _instant(text: str) -> str:
+    parse_instant(text)
+    return text
+
+
+Instant = Annotated[str, AfterValidator(_instant), Field(examples=["2030-01-31T09:00:00Z"])]
 
 
 class FieldsClash(WfError, ValueError):
@@ -82,6 +105,10 @@ class StartRun(_Request):
     deadline_seconds: Annotated[
         TimeoutSeconds | None, Field(description="Seconds after which the run fails unless it has ended.")
     ] = None
+    priority: Annotated[Priority, Field(description="Whose steps workers take up first.")] = "normal"
+    tags: Annotated[
+        dict[TagName, TagValue], Field(max_length=MAX_TAGS, description="Names and values that the run is found by.")
+    ] = Field(default_factory=dict)
     wait_seconds: WaitSeconds = 0
 
     @model_validator(mode="after")
@@ -106,6 +133,8 @@ class StartRun(_Request):
             max_steps=None if self.limits is None else self.limits.max_steps,
             trace=self.trace,
             deadline_seconds=self.deadline_seconds,
+            priority=self.priority,
+            tags=self.tags,
         )
 
 
@@ -154,15 +183,39 @@ class ListWorkflows(_Query):
     limit: Annotated[int, Field(ge=1, le=MAX_PAGE)] = 50
 
 
-class ListRuns(_Query):
-    """A page of runs."""
+class _Tagged(_Query):
+    """A list of runs with certain tags, each given as ``tag=name=value``."""
+
+    tag: Annotated[list[TagPair], Field(max_length=MAX_TAGS)] = Field(default_factory=list)
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """The tags by name."""
+        return {name: value for name, _, value in (pair.partition("=") for pair in self.tag)}
+
+
+class ListRuns(_Tagged):
+    """A page of runs: those that are all of this."""
 
     status: RunStatus | None = None
+    workflow: str | None = None
+    created_from: Instant | None = None
+    created_to: Instant | None = None
     cursor: str | None = None
     limit: Annotated[int, Field(ge=1, le=MAX_PAGE)] = 50
 
+    def as_filter(self) -> RunFilter:
+        """What the service takes."""
+        return RunFilter(
+            self.status,
+            self.workflow,
+            self.tags,
+            None if self.created_from is None else parse_instant(self.created_from),
+            None if self.created_to is None else parse_instant(self.created_to),
+        )
 
-class ListInbox(_Query):
+
+class ListInbox(_Tagged):
     """A page of what all runs ask for."""
 
     kind: str | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, cast
 
@@ -20,6 +20,7 @@ from wf_api.wire import (
     InboxEntry,
     InboxPage,
     InterruptList,
+    Priority,
     ProgressView,
     RunPage,
     RunStatus,
@@ -33,7 +34,7 @@ from wf_core.run_state import TraceLevel
 from wf_core.runtime.kernel import check_input
 from wf_worker.errors import RequestRefused, StoreError
 from wf_worker.settings import Settings
-from wf_worker.store.protocol import Created, NewRun, OpenInterrupt, Ready, RunRecord
+from wf_worker.store.protocol import Created, NewRun, OpenInterrupt, Ready, RunFilter, RunRecord
 from wf_worker.store.runs import RunStore
 
 log = logging.getLogger("wf.api")
@@ -61,6 +62,8 @@ class StartRequest:
     max_steps: int | None = None
     trace: TraceLevel = "full"
     deadline_seconds: int | None = None
+    priority: Priority = "normal"
+    tags: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def fingerprint(self) -> str:
         """Two requests under one idempotency key must have the same."""
@@ -75,6 +78,8 @@ class StartRequest:
             self.max_steps,
             self.trace,
             self.deadline_seconds,
+            self.priority,
+            dict(self.tags),
         ]
         return hashlib.sha256(encode(parts)).hexdigest()
 
@@ -159,7 +164,9 @@ class RunService:
                 "keep": keep,
                 **({"version": version} if version else {}),
                 **({} if request.deadline_seconds is None else {"deadline_ms": str(1000 * request.deadline_seconds)}),
+                **({} if request.priority == "normal" else {"priority": request.priority}),
             },
+            tags=request.tags,
         )
         created = self._create(new)
         self._send(created.ready)
@@ -187,6 +194,7 @@ class RunService:
                     new.open_policy,
                     closed_policy,
                     new.extras,
+                    new.tags,
                 )
             )
             if created.created:
@@ -206,47 +214,47 @@ class RunService:
         """The run as it is now, without its trace."""
         return self._view(self._incarnation(run_id), run_id, with_input=with_input)
 
-    def list_runs(self, *, status: RunStatus | None = None, cursor: str | None = None, limit: int = 50) -> RunPage:
-        """Runs, newest first. A cursor keeps its place while runs are added."""
+    def list_runs(self, wanted: RunFilter | None = None, *, cursor: str | None = None, limit: int = 50) -> RunPage:
+        """Runs, newest first. A cursor keeps its place while runs are added; it belongs to its filter."""
         _check_limit(limit)
-        before: tuple[int, str] | None = None
-        if cursor is not None:
-            filtered, created_ms, incarnation = cursor_parts(cursor, str, int, str)
-            if filtered != (status or ""):
-                raise cursor_invalid()
-            before = (created_ms, incarnation)
-        records, following = self._store.list_runs(status=status, before=before, limit=limit)
+        wanted = wanted or RunFilter()
+        mark = _mark(wanted.status, wanted.workflow, wanted.tags, wanted.created_from_ms, wanted.created_to_ms)
+        before = None if cursor is None else _place(cursor, mark)
+        records, following = self._store.list_runs(wanted, before=before, limit=limit)
         return {
             "runs": [run_entry(record) for record in records],
-            "total": self._store.count_runs(status=status),
+            "total": self._store.count_runs(wanted),
             "limit": limit,
-            "next_cursor": None if following is None else cursor_for(status or "", *following),
+            "next_cursor": None if following is None else cursor_for(mark, *following),
         }
 
     def list_inbox(
-        self, *, kind: str | None = None, workflow: str | None = None, cursor: str | None = None, limit: int = 50
+        self,
+        *,
+        kind: str | None = None,
+        workflow: str | None = None,
+        tags: Mapping[str, str] | None = None,
+        cursor: str | None = None,
+        limit: int = 50,
     ) -> InboxPage:
         """What all runs ask for, oldest first."""
         _check_limit(limit)
-        after: tuple[int, str] | None = None
-        if cursor is not None:
-            of_kind, of_workflow, opened_ms, member = cursor_parts(cursor, str, str, int, str)
-            if (of_kind, of_workflow) != (kind or "", workflow or ""):
-                raise cursor_invalid()
-            after = (opened_ms, member)
+        wanted = RunFilter(workflow=workflow, tags=tags or {})
+        mark = _mark(kind, workflow, wanted.tags)
+        after = None if cursor is None else _place(cursor, mark)
         entries: list[InboxEntry] = []
         # Filters look at this many pages in one request; what follows is left to the next one.
         for _ in range(_INBOX_PAGES):
             found, after = self._store.inbox(after=after, limit=limit - len(entries))
             for incarnation, opened in found:
                 record = self._store.inspect(incarnation)
-                if record is None or record.ended or (workflow is not None and record.workflow != workflow):
+                if record is None or record.ended or not wanted.shows(record):
                     continue
                 if kind is None or opened.request.kind == kind:
                     entries.append(inbox_entry(opened, record))
             if after is None or len(entries) == limit:
                 break
-        following = None if after is None else cursor_for(kind or "", workflow or "", *after)
+        following = None if after is None else cursor_for(mark, *after)
         return {"interrupts": entries, "limit": limit, "next_cursor": following}
 
     def run_trace(self, run_id: str, *, start: int = 0, limit: int = 20) -> TracePage:
@@ -444,6 +452,20 @@ class RunService:
                 hint="keep large data elsewhere and send a reference to it",
                 details={"bytes": size, "limit": most_bytes},
             )
+
+
+def _mark(*filters: Any) -> str:
+    """Tells the cursors of one filter from those of another."""
+    parts = [dict(part) if isinstance(part, Mapping) else part for part in filters]
+    return _digest(encode(parts).decode())[:16]
+
+
+def _place(cursor: str, mark: str) -> tuple[int, str]:
+    """The place that a cursor of this filter names."""
+    of, at_ms, member = cursor_parts(cursor, str, int, str)
+    if of != mark:
+        raise cursor_invalid()
+    return at_ms, member
 
 
 def _digest(text: str) -> str:

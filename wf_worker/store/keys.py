@@ -5,7 +5,8 @@ tag, so one script touches one slot of a cluster::
 
     {wf:07}:attn      sorted set: incarnation by next attention of a sweeper, in ms
     {wf:07}:ids       hash: run id to its newest incarnation
-    {wf:07}:runs      sorted set: incarnation by creation time, in ms; `runs:<status>` likewise for one status
+    {wf:07}:runs      sorted set: incarnation by creation time, in ms; likewise for those of one status `runs:<status>`,
+                      of one workflow `runs:w:<hash>` and with one tag `runs:t:<hash>`
     {wf:07}:parked    set: incarnations with parked frames
     {wf:07}:inbox     sorted set: `<incarnation>#<step number>` of open interrupts by opening time
     {wf:07}:r:<incarnation>:...    one run, below
@@ -43,6 +44,7 @@ Elsewhere, each harmless alone::
 from __future__ import annotations
 
 import hashlib
+import json
 import zlib
 from typing import Final
 
@@ -92,6 +94,16 @@ def lua_names() -> str:
 def short(text: str) -> str:
     """16 characters of the SHA-256 of an id: what scripts see instead of users' text."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def workflow_index(name: str) -> str:
+    """The index of the runs of one workflow, whatever its version."""
+    return f"w:{short(name)}"
+
+
+def tag_index(name: str, value: str) -> str:
+    """The index of the runs with one tag."""
+    return f"t:{short(json.dumps([name, value]))}"
 
 
 def frame_key(frame: ExecutionFrame) -> str:

@@ -8,10 +8,12 @@ from typing import Any, Final
 
 from wf_core.run_state import Json
 from wf_worker.errors import RunDamaged
+from wf_worker.queues import NORMAL
 from wf_worker.store.calls import StoreCalls, text_of
 from wf_worker.store.encoding import from_bytes, to_bytes
 from wf_worker.store.protocol import (
     ActivationProgress,
+    RunFilter,
     RunRecord,
     Served,
     TracedStep,
@@ -21,8 +23,12 @@ from wf_worker.store.slices import Head
 _HEADER_FIELDS: Final = (
     *("run_id", "workflow", "version", "digest", "status", "rev", "outcome", "output", "error", "max_steps", "steps"),
     *("flow_digest", "traced", "created", "updated", "ended", "paused", "recovered", "deadline"),
+    *("priority", "tags"),
 )
 
+
+LIST_LOOKS: Final = 1_000
+"""How many runs one page of a list looks at, where only some of them are wanted."""
 
 ANNOUNCED_SECONDS: Final = 30
 """How long a worker node is believed to serve what it said."""
@@ -44,21 +50,46 @@ class Looking(StoreCalls):
         return _record(incarnation, header)
 
     def list_runs(
-        self, *, status: str | None = None, before: tuple[int, str] | None = None, limit: int = 50
+        self, runs: RunFilter | None = None, *, before: tuple[int, str] | None = None, limit: int = 50
     ) -> tuple[list[RunRecord], tuple[int, str] | None]:
-        """Runs of all shards, newest first, and where the next page begins (creation time, incarnation), or None."""
+        """Runs of all shards, newest first, and where the next page begins (creation time, incarnation), or None.
+
+        A page may hold fewer than ``limit`` while more follow: at most :data:`LIST_LOOKS` runs are looked at.
+        """
+        runs = runs or RunFilter()
+        indexes = runs.indexes()
+        index = indexes[0] if indexes else None
+        records: list[RunRecord] = []
+        looked = 0
+        while True:
+            page, before = self._page(index, runs, before, limit)
+            listed = [record for incarnation, created in page if (record := self._listed(incarnation, created))]
+            wanted = [record for record in listed if len(indexes) < 2 or runs.shows(record)]
+            room = limit - len(records)
+            records += wanted[:room]
+            looked += len(page)
+            if len(wanted) > room:
+                last = records[-1]
+                return records, (last.created_ms, last.incarnation)
+            if before is None or len(records) == limit or looked >= LIST_LOOKS:
+                return records, before
+
+    def _page(
+        self, index: str | None, runs: RunFilter, before: tuple[int, str] | None, limit: int
+    ) -> tuple[list[tuple[str, int]], tuple[int, str] | None]:
+        """The next runs of an index in all shards, as incarnation and creation time, and where those behind begin."""
+        to_ms = runs.created_to_ms if before is None else before[0]
         found: list[tuple[int, str]] = []
         for shard in range(self.keys.shards):
-            bound = None if before is None else float(before[0])
-            for incarnation, created in self.records.page(shard, status, bound, limit + 1 + (64 if before else 0)):
+            most = limit + 1 + (64 if before else 0)
+            for incarnation, created in self.records.page(
+                shard, index, most, from_ms=runs.created_from_ms, to_ms=to_ms
+            ):
                 if before is None or (created, incarnation) < before:
                     found.append((created, incarnation))
         found.sort(reverse=True)
         page = found[:limit]
-        records = [
-            record for created, incarnation in page if (record := self._listed(incarnation, created)) is not None
-        ]
-        return records, (page[-1] if len(found) > limit else None)
+        return [(name, created) for created, name in page], (page[-1] if len(found) > limit else None)
 
     def _listed(self, incarnation: str, created_ms: int) -> RunRecord | None:
         """One run of a list. A damaged one is listed as what it is: it may not hide the others."""
@@ -87,9 +118,14 @@ class Looking(StoreCalls):
                 paused=False,
             )
 
-    def count_runs(self, *, status: str | None = None) -> int:
-        """How many runs there are."""
-        return sum(self.records.count(shard, status) for shard in range(self.keys.shards))
+    def count_runs(self, runs: RunFilter | None = None) -> int | None:
+        """How many runs there are; None where that could only be counted one by one."""
+        runs = runs or RunFilter()
+        indexes = runs.indexes()
+        if len(indexes) > 1 or runs.created_from_ms is not None or runs.created_to_ms is not None:
+            return None
+        index = indexes[0] if indexes else None
+        return sum(self.records.count(shard, index) for shard in range(self.keys.shards))
 
     def trace(self, incarnation: str, start: int, limit: int) -> list[TracedStep]:
         """Trace entries from a zero-based position, at most ``limit``."""
@@ -182,4 +218,6 @@ def _record(incarnation: str, header: Mapping[str, bytes]) -> RunRecord:
         recovered_frames=0 if optional("recovered") is None else number("recovered"),
         workflow_input=value("input"),
         deadline_ms=None if optional("deadline") is None else number("deadline"),
+        priority=optional("priority") or NORMAL,
+        tags=value("tags") or {},
     )

@@ -5,6 +5,7 @@ It answers every call byte for byte as the scripts do; the conformance suite hol
 
 from __future__ import annotations
 
+import math
 import pickle
 import threading
 import time
@@ -70,15 +71,18 @@ class MemoryRecords:
             header = self._run(incarnation).header
             return {name: header[name] for name in fields if name in header} or None
 
-    def page(self, shard: int, status: str | None, before_ms: float | None, most: int) -> list[tuple[str, int]]:
+    def page(
+        self, shard: int, index: str | None, most: int, *, from_ms: int | None = None, to_ms: int | None = None
+    ) -> list[tuple[str, int]]:
         with self._lock:
-            scores = self._runs(shard, status)
-            newest_first = [i for i in reversed(by_score(scores)) if before_ms is None or scores[i] <= before_ms]
-            return [(incarnation, scores[incarnation]) for incarnation in newest_first[:most]]
+            scores = self._runs(shard, index)
+            oldest, newest = (0 if from_ms is None else from_ms), (math.inf if to_ms is None else to_ms)
+            found = [name for name in reversed(by_score(scores)) if oldest <= scores[name] <= newest]
+            return [(incarnation, scores[incarnation]) for incarnation in found[:most]]
 
-    def count(self, shard: int, status: str | None) -> int:
+    def count(self, shard: int, index: str | None) -> int:
         with self._lock:
-            return len(self._runs(shard, status))
+            return len(self._runs(shard, index))
 
     def trace(self, incarnation: str, start: int, most: int) -> list[tuple[int, str, bytes]]:
         with self._lock:
@@ -123,9 +127,9 @@ class MemoryRecords:
     def _run(self, incarnation: str) -> RunRecords:
         return self.contents.runs.get(incarnation) or RunRecords()
 
-    def _runs(self, shard: int, status: str | None) -> Scores:
+    def _runs(self, shard: int, index: str | None) -> Scores:
         records = self.contents.shard(shard)
-        return records.by_status.get(status, {}) if status else records.runs
+        return records.runs_by.get(index, {}) if index else records.runs
 
     # ---- documents and the like
 

@@ -195,6 +195,10 @@ class Call:
         self.run.parked[key] = what
         self.shard.parked.add(self.incarnation)
 
+    def own_indexes(self) -> list[str]:
+        """The indexes that the run is in for as long as it is there."""
+        return [name for name in self.flag("indexes").split(",") if name]
+
     # ---- deadlines
 
     def watch(self, key: str, head: FrameHead, which: str, at: int) -> None:
@@ -366,8 +370,8 @@ class Call:
         if old == status:
             return
         if old is not None:
-            self.shard.by_status.setdefault(old, {}).pop(self.incarnation, None)
-        self.shard.by_status.setdefault(status, {})[self.incarnation] = self.number("created")
+            self.shard.runs_by.setdefault(old, {}).pop(self.incarnation, None)
+        self.shard.runs_by.setdefault(status, {})[self.incarnation] = self.number("created")
         self.set("status", status)
         self.set("updated", self.now)
         self.set("rev", self.revision())

@@ -50,7 +50,8 @@ def create(call: Call, args: Arguments) -> Answer:
     call.contents.runs[call.incarnation] = call.run
     call.shard.ids[run_id.decode()] = call.incarnation
     call.shard.runs[call.incarnation] = call.now
-    call.shard.by_status.setdefault("pending", {})[call.incarnation] = call.now
+    for index in ("pending", *call.own_indexes()):
+        call.shard.runs_by.setdefault(index, {})[call.incarnation] = call.now
     key, node, scope, purpose, limits, body = (
         args.text(), args.text(), args.text(), args.text(), args.text(), args.data(),
     )  # fmt: skip
@@ -639,7 +640,8 @@ def reap(call: Call, args: Arguments) -> Answer:
     kept_until = call.kept_until() if call.ended() else None
     if kept_until is None or kept_until > call.now:
         return call.answer("refused")
-    call.shard.by_status.get(status, {}).pop(call.incarnation, None)
+    for index in (status, *call.own_indexes()):
+        call.shard.runs_by.get(index, {}).pop(call.incarnation, None)
     run_id = call.flag("run_id")
     if call.shard.ids.get(run_id) == call.incarnation:
         del call.shard.ids[run_id]

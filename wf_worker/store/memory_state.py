@@ -145,7 +145,8 @@ class ShardRecords:
     attention: Scores = field(default_factory=Scores)
     ids: dict[str, str] = field(default_factory=dict[str, str])
     runs: Scores = field(default_factory=Scores)
-    by_status: dict[str, Scores] = field(default_factory=dict[str, Scores])
+    runs_by: dict[str, Scores] = field(default_factory=dict[str, Scores])
+    """Of one status, one workflow, with one tag: by the name of the index."""
     inbox: Scores = field(default_factory=Scores)
     parked: set[str] = field(default_factory=set[str])
 

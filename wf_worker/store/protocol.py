@@ -22,6 +22,7 @@ from typing import Any, Protocol
 
 from wf_core.run_state import InterruptRequest, Json
 from wf_core.runtime.transition import Purpose
+from wf_worker.store.keys import tag_index, workflow_index
 from wf_worker.store.slices import StoredSlice
 
 
@@ -44,12 +45,14 @@ class Records(Protocol):
         """Header fields that exist; None when there is no such run."""
         ...
 
-    def page(self, shard: int, status: str | None, before_ms: float | None, most: int) -> list[tuple[str, int]]:
-        """Runs of a shard, newest first, created before a time: incarnation and creation time in ms."""
+    def page(
+        self, shard: int, index: str | None, most: int, *, from_ms: int | None = None, to_ms: int | None = None
+    ) -> list[tuple[str, int]]:
+        """Runs of a shard, or of one of its indexes, newest first, created in a time: incarnation and creation."""
         ...
 
-    def count(self, shard: int, status: str | None) -> int:
-        """How many runs a shard has, in all or of one status."""
+    def count(self, shard: int, index: str | None) -> int:
+        """How many runs a shard has, or one of its indexes."""
         ...
 
     def trace(self, incarnation: str, start: int, most: int) -> list[tuple[int, str, bytes]]:
@@ -172,6 +175,8 @@ class NewRun:
     open_policy: str = "fail"
     closed_policy: str = "reject"
     extras: Mapping[str, str] = field(default_factory=dict[str, str])
+    tags: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What the run can be found by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,11 +310,38 @@ class RunRecord:
     workflow_input: Json = None
     deadline_ms: int | None = None
     """When the run fails unless it has ended."""
+    priority: str = "normal"
+    tags: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def ended(self) -> bool:
         """Whether nothing will happen to it any more."""
         return self.status in ("completed", "failed", "cancelled")
+
+
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """Which runs a list shows: those that are all of this. Times are ms since the epoch, both included."""
+
+    status: str | None = None
+    workflow: str | None = None
+    tags: Mapping[str, str] = field(default_factory=dict[str, str])
+    created_from_ms: int | None = None
+    created_to_ms: int | None = None
+
+    def indexes(self) -> tuple[str, ...]:
+        """The indexes that hold every run it shows, those first that are likely to hold few others."""
+        tags = (tag_index(name, value) for name, value in sorted(self.tags.items()))
+        workflow = () if self.workflow is None else (workflow_index(self.workflow),)
+        return (*tags, *workflow, *(() if self.status is None else (self.status,)))
+
+    def shows(self, record: RunRecord) -> bool:
+        """Whether a run is what the filter asks for, its time apart."""
+        return (
+            self.status in (None, record.status)
+            and self.workflow in (None, record.workflow)
+            and all(record.tags.get(name) == value for name, value in self.tags.items())
+        )
 
 
 @dataclass(frozen=True, slots=True)

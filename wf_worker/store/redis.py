@@ -118,22 +118,24 @@ class RedisRecords:
         found = {name: value for name, value in zip(fields, values, strict=True) if value is not None}
         return found or None
 
-    def _runs(self, shard: int, status: str | None) -> str:
-        return self.keys.shard(shard) + SHARD_KEYS["RUNS"] + (f":{status}" if status else "")
+    def _runs(self, shard: int, index: str | None) -> str:
+        return self.keys.shard(shard) + SHARD_KEYS["RUNS"] + (f":{index}" if index else "")
 
-    def page(self, shard: int, status: str | None, before_ms: float | None, most: int) -> list[tuple[str, int]]:
-        bound = "+inf" if before_ms is None else before_ms
-        key = self._runs(shard, status)
+    def page(
+        self, shard: int, index: str | None, most: int, *, from_ms: int | None = None, to_ms: int | None = None
+    ) -> list[tuple[str, int]]:
+        newest, oldest = ("+inf" if to_ms is None else to_ms), ("-inf" if from_ms is None else from_ms)
+        key = self._runs(shard, index)
         rows = self._guard(
             lambda: cast(
                 "list[tuple[bytes, float]]",
-                self.client.zrevrangebyscore(key, bound, "-inf", start=0, num=most, withscores=True),  # pyright: ignore[reportUnknownMemberType]
+                self.client.zrevrangebyscore(key, newest, oldest, start=0, num=most, withscores=True),  # pyright: ignore[reportUnknownMemberType]
             )
         )
         return [(member.decode(), int(score)) for member, score in rows]
 
-    def count(self, shard: int, status: str | None) -> int:
-        key = self._runs(shard, status)
+    def count(self, shard: int, index: str | None) -> int:
+        key = self._runs(shard, index)
         return self._guard(lambda: self.client.zcard(key))
 
     def trace(self, incarnation: str, start: int, most: int) -> list[tuple[int, str, bytes]]:

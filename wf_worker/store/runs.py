@@ -24,6 +24,7 @@ from wf_worker.store.protocol import (
     DueRun,
     NewRun,
     Ready,
+    RunFilter,
     UnclaimedFrame,
 )
 from wf_worker.store.slices import Head
@@ -83,7 +84,14 @@ class RunStore(Flows, Answers, Looking):
         program = self.program(new.digest)
         start = kernel.start(program, new.workflow_input)
         plan = program.root
-        extras = {"workflow": plan.workflow.name, "flow_digest": plan.digest, **new.extras}
+        indexes = RunFilter(workflow=plan.workflow.name, tags=new.tags).indexes()
+        extras = {
+            "workflow": plan.workflow.name,
+            "flow_digest": plan.digest,
+            "indexes": ",".join(indexes),
+            **({"tags": to_bytes(dict(new.tags)).decode()} if new.tags else {}),
+            **new.extras,
+        }
         state: list[Arg] = []
         for name, value in start.state.items():
             state += [name, b"=" + to_bytes(value)]

@@ -23,7 +23,12 @@ def interrupt_routes(runs: RunService, offload: Offload) -> APIRouter:
     async def list_inbox(query: Annotated[ListInbox, Query()]) -> Response:
         """Open interrupts of all runs, oldest first, of one kind or one workflow if asked so."""
         page = await offload(
-            runs.list_inbox, kind=query.kind, workflow=query.workflow, cursor=query.cursor, limit=query.limit
+            runs.list_inbox,
+            kind=query.kind,
+            workflow=query.workflow,
+            tags=query.tags,
+            cursor=query.cursor,
+            limit=query.limit,
         )
         return JsonResponse(page)
 

@@ -44,8 +44,8 @@ def run_routes(runs: RunService, offload: Offload, settings: Settings) -> APIRou
 
     @router.get("", responses=answers(RunPage))
     async def list_runs(query: Annotated[ListRuns, Query()]) -> Response:
-        """Runs, newest first. Follow `next_cursor` for the next page."""
-        page = await offload(runs.list_runs, status=query.status, cursor=query.cursor, limit=query.limit)
+        """Runs, newest first. Follow `next_cursor` for the next page, with the same filters."""
+        page = await offload(runs.list_runs, query.as_filter(), cursor=query.cursor, limit=query.limit)
         return JsonResponse(page)
 
     @router.get("/{run_id}", responses=answers(RunView))

@@ -27,6 +27,7 @@ header = {status = 'pending', seq = '1', created = ms(now())}
 call('HSET', shard .. IDS, run_id, run)
 call('ZADD', shard .. RUNS, ms(now()), run)
 call('ZADD', shard .. RUNS .. ':pending', ms(now()), run)
+for _, index in ipairs(own_indexes()) do call('ZADD', shard .. RUNS .. ':' .. index, ms(now()), run) end
 local at = 13 + extras * 2
 local key, scope = ARGV[at], ARGV[at + 2]
 for i = 1, tonumber(ARGV[at + 6]) do

@@ -12,6 +12,7 @@ if status ~= 'deleting' then
   if not until_then or until_then > now() then return answer({'refused'}) end
   -- From here on every other call is told that the run is gone.
   call('ZREM', shard .. RUNS .. ':' .. status, run)
+  for _, index in ipairs(own_indexes()) do call('ZREM', shard .. RUNS .. ':' .. index, run) end
   call('ZREM', shard .. RUNS, run)
   set('status', 'deleting')
 end

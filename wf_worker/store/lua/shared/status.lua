@@ -1,5 +1,8 @@
 -- The status of the run, which several parties decide together, and the answer of every call.
 
+-- The indexes that the run is in for as long as it is there: its header lists them.
+local function own_indexes() return split(get('indexes') or '', '[^,]+') end
+
 local function index_status(old, new)
   local created = get('created')
   if old then call('ZREM', shard .. RUNS .. ':' .. old, run) end
