@@ -31,6 +31,12 @@ class RunDamaged(StoreError, WorkflowExecutionError):
     default_code: ClassVar[str] = "damaged"
 
 
+class PayloadTooLarge(WorkflowExecutionError):
+    """A payload or a state field is larger than its limit. Never retried."""
+
+    default_code: ClassVar[str] = "payload_too_large"
+
+
 class RequestRefused(WfError):
     """What a caller asked for conflicts with the run as it is; ``details`` says with what."""
 

@@ -18,16 +18,10 @@ from wf_core.models.json_values import validate_strict_json_value
 from wf_core.models.results import NodeResult
 from wf_core.run_state import RuntimeContext
 from wf_core.runtime.ops.nodes import coerce_node_result
-from wf_worker.errors import SettingsInvalid, StoreError
+from wf_worker.errors import PayloadTooLarge, SettingsInvalid, StoreError
 from wf_worker.store.encoding import to_bytes
 
 Handler = Callable[[dict[str, Any], RuntimeContext], Any]
-
-
-class PayloadTooLarge(WorkflowExecutionError):
-    """A payload is larger than the limit. Never retried."""
-
-    default_code = "payload_too_large"
 
 
 class HandlerExited(WorkflowExecutionError):

@@ -64,6 +64,8 @@ class Settings(BaseSettings):
     """How often an idle worker node looks for lost work."""
     payload_bytes: Annotated[int, Field(ge=1)] = 1024 * 1024
     """Largest handler input or output, and resume payload."""
+    field_bytes: Annotated[int, Field(ge=1)] = 16 * 1024 * 1024
+    """Largest top-level field of a run's state."""
     input_bytes: Annotated[int, Field(ge=1)] = 4 * 1024 * 1024
     """Largest run input."""
     retention_seconds: Annotated[int, Field(ge=1, le=MAX_SECONDS)] = 7 * 24 * 3600

@@ -30,7 +30,7 @@ from wf_core.runtime.ops.nodes import NodeCall
 from wf_core.runtime.transition import Purpose, Transition
 from wf_worker.context import worker_context
 from wf_worker.dispatch import Dispatcher
-from wf_worker.errors import RunDamaged, StoreError, StoreUnavailable
+from wf_worker.errors import PayloadTooLarge, RunDamaged, StoreError, StoreUnavailable
 from wf_worker.handlers import HandlerRegistry
 from wf_worker.leases import HeldClaim, LeaseKeeper
 from wf_worker.store.protocol import Claim, CommitStatus, Ready, Refusal, Refused
@@ -97,6 +97,8 @@ class StepRunner:
         except RunDamaged as damage:
             # Never read as absent: what cannot be what the engine wrote fails the run, and says which record it was.
             return self._commit(claim, _failed(program, claim.frame_id, damage))
+        except PayloadTooLarge as error:
+            return self._commit(claim, _failed(program, claim.frame_id, error))
         except WfError:
             raise
         except (TypeError, ValueError, OverflowError, RecursionError) as error:

@@ -313,3 +313,17 @@ def test_an_attempt_out_of_time_is_tried_again_like_any_failure_unless_the_polic
 
 def never_after_time() -> RetryPolicy:
     return RetryPolicy(max_attempts=2, non_retryable=["attempt_timeout"])
+
+
+def test_a_state_field_that_would_grow_above_its_limit_fails_the_step_and_is_not_written() -> None:
+    world = World()
+    world.store.field_bytes = 12
+
+    run = world.start([1, 22, 333])
+    world.drain()
+
+    record = world.store.inspect(run)
+    assert record is not None and record.error is not None
+    assert (record.status, record.error["type"]) == ("failed", "payload_too_large")
+    assert record.error["message"] == "state field 'lines' would have 16 bytes, the limit is 12"
+    assert record.error["node_id"] == "each"

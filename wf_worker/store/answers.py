@@ -120,10 +120,10 @@ class Answers(Claims):
             )
             if isinstance(transition, Refused):
                 return self._overtaken(incarnation, number, idempotency_key or "", answer_digest)
-            encoded = TransitionEncoder(view, program, call_id).encode(transition)
+            encoded = TransitionEncoder(view, program, call_id, field_bytes=self.field_bytes).encode(transition)
             if encoded.staged_items or encoded.staged_values:
                 transition = self._unstaged(incarnation, frame_key, opened, view, program, payload, outcome, left)
-                encoded = TransitionEncoder(view, program, call_id).encode(transition)
+                encoded = TransitionEncoder(view, program, call_id, field_bytes=self.field_bytes).encode(transition)
             reply = self._call(
                 "resume",
                 incarnation,

@@ -20,6 +20,7 @@ from wf_worker.store.protocol import (
 
 Arg = str | bytes | int
 DEFAULT_LEASE_MS: Final = 30_000
+DEFAULT_FIELD_BYTES: Final = 16 * 1024 * 1024
 
 
 def new_call_id() -> str:
@@ -38,12 +39,14 @@ class StoreCalls:
         reducers: Mapping[str, ReducerDefinition] | None = None,
         lease_ms: int = DEFAULT_LEASE_MS,
         max_losses: int = 3,
+        field_bytes: int = DEFAULT_FIELD_BYTES,
         new_id: Callable[[], str] = new_call_id,
     ) -> None:
         self.records = records
         self.keys = keys or Keys()
         self.lease_ms = lease_ms
         self.max_losses = max_losses
+        self.field_bytes = field_bytes
         self.plans = Plans(records.document, reducers)
         self._new_id = new_id
 

@@ -226,7 +226,7 @@ class Claims(StoreCalls):
         """Applies a transition under a claim: one call, preceded by staging where values are large."""
         call_id = call_id or self._new_id()
         program = self.program(claim.view.digest)
-        encoded = TransitionEncoder(claim.view, program, call_id).encode(transition)
+        encoded = TransitionEncoder(claim.view, program, call_id, field_bytes=self.field_bytes).encode(transition)
         wants_input, names = (
             _wants(program.for_scope(claim.view.scope(claim.view.own.scope_id)).needs.get(ready_node, Needs()))
             if next_token and ready_node

@@ -25,6 +25,7 @@ def open_store(settings: Settings, *, reducers: Mapping[str, ReducerDefinition] 
         reducers=reducers,
         lease_ms=int(settings.lease_seconds * 1000),
         max_losses=settings.max_losses,
+        field_bytes=settings.field_bytes,
     )
 
 

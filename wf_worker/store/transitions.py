@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from wf_core.paths import StatePath
 from wf_core.plan import Plan, Program
 from wf_core.run_state import ITEM_FRAME, WORKFLOW_FRAME, ExecutionFrame, Json, RuntimeScope
 from wf_core.runtime.slice import Unloaded
@@ -33,7 +34,7 @@ from wf_core.runtime.transition import (
     Transition,
     Wait,
 )
-from wf_worker.errors import RunDamaged
+from wf_worker.errors import PayloadTooLarge, RunDamaged
 from wf_worker.store import encoding
 from wf_worker.store.encoding import INLINE_VALUE, to_bytes
 from wf_worker.store.keys import frame_key, item_key, short
@@ -66,8 +67,9 @@ class Encoded:
 class TransitionEncoder:
     """Encodes one transition over the slice it was decided on."""
 
-    def __init__(self, view: StoredSlice, program: Program, call_id: str) -> None:
+    def __init__(self, view: StoredSlice, program: Program, call_id: str, *, field_bytes: int) -> None:
         self._view = view
+        self._field_bytes = field_bytes
         self._program = program
         self._call_id = call_id
         self._new: dict[str, ExecutionFrame] = {}
@@ -76,7 +78,7 @@ class TransitionEncoder:
         self._encoded = Encoded()
 
     def encode(self, transition: Transition) -> Encoded:
-        """All operations, in order."""
+        """All operations, in order. Raises :class:`PayloadTooLarge` for a state field above its limit."""
         for operation in transition.operations:
             if isinstance(operation, PutFrame):
                 self._new[operation.frame.id] = operation.frame
@@ -158,7 +160,14 @@ class TransitionEncoder:
     def _fields(self, fields: dict[str, Json]) -> list[Arg]:
         args: list[Arg] = []
         for name, value in fields.items():
-            args += [name, self._value(to_bytes(value))]
+            data = to_bytes(value)
+            if len(data) > self._field_bytes:
+                raise PayloadTooLarge(
+                    f"state field {name!r} would have {len(data)} bytes, the limit is {self._field_bytes}",
+                    path=str(StatePath((name,))),
+                    hint="keep large data elsewhere and a reference to it in the state, or raise WF_FIELD_BYTES",
+                )
+            args += [name, self._value(data)]
         return args
 
     def _position(self, scope_id: str, node_id: str) -> int:
