@@ -10,6 +10,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from wf_core.models.queues import QueueName
 from wf_core.models.retries import MAX_SECONDS
+from wf_worker.durability import Durability
 
 STORE_SCHEMES: Final = ("redis", "rediss", "valkey", "valkeys", "unix")
 BROKER_SCHEMES: Final = ("redis", "rediss", "valkey", "valkeys", "amqp", "amqps", "memory")
@@ -36,6 +37,11 @@ def _prefix(text: str) -> str:
     return text
 
 
+def _durability(text: str) -> str:
+    Durability.parse(text)
+    return text
+
+
 class Settings(BaseSettings):
     """What workers, the API and the command line share.
 
@@ -54,6 +60,9 @@ class Settings(BaseSettings):
     """Fixed for the life of a store: a run's shard is a checksum of its id modulo this number."""
     queue: QueueName = "wf"
     """Queue of frames whose capability names none."""
+    durability: Annotated[str, AfterValidator(_durability)] = "memory"
+    """What survives a crash of the store's server: memory (nothing is promised), everysec, always, replicated(n). A
+    server that does not keep that is refused at start."""
     lease_seconds: Annotated[float, Field(gt=0)] = 30.0
     """How long a claim holds without a renewal; a dead worker's frame is taken up after at most this time."""
     max_losses: Annotated[int, Field(ge=0)] = 3
@@ -81,6 +90,11 @@ class Settings(BaseSettings):
         failed = self.retention_seconds if self.retention_failed_seconds is None else self.retention_failed_seconds
         kept = (self.retention_seconds, failed, self.retention_seconds)
         return ",".join(str(1000 * max(seconds, at_least_seconds)) for seconds in kept)
+
+    @property
+    def promised(self) -> Durability:
+        """The durability that is promised."""
+        return Durability.parse(self.durability)
 
     @property
     def broker(self) -> str:

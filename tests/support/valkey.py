@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import redis
@@ -13,11 +14,18 @@ from wf_api.cli.stack import free_port, valkey_binary
 
 
 class EmbeddedValkey:
-    """One server process with its files in ``folder``. It can be killed and started again on the same files."""
+    """One server process with its files in ``folder``. It can be killed and started again on the same files.
 
-    def __init__(self, folder: Path, *, append_only: bool = False) -> None:
+    ``fsync`` is how it keeps its append-only file, where it has one; ``options`` are further arguments.
+    """
+
+    def __init__(
+        self, folder: Path, *, append_only: bool = False, fsync: str = "always", options: Sequence[str] = ()
+    ) -> None:
         self.folder = folder
         self.append_only = append_only
+        self.fsync = fsync
+        self.options = options
         self.port = free_port()
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -37,7 +45,8 @@ class EmbeddedValkey:
             "--save",
             "",
         ]
-        command += ["--appendonly", "yes", "--appendfsync", "always"] if self.append_only else ["--appendonly", "no"]
+        command += ["--appendonly", "yes", "--appendfsync", self.fsync] if self.append_only else ["--appendonly", "no"]
+        command += self.options
         with (self.folder / "valkey.log").open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
         deadline = time.monotonic() + 20
@@ -49,6 +58,11 @@ class EmbeddedValkey:
                 except (RedisError, OSError):
                     if time.monotonic() > deadline or self.process.poll() is not None:
                         raise
+
+    @property
+    def append_only_file(self) -> Path:
+        """The file that grows with every write."""
+        return max(self.folder.glob("appendonlydir/*.incr.aof"))
 
     def client(self) -> redis.Redis:
         return redis.Redis(host="127.0.0.1", port=self.port)

@@ -48,6 +48,10 @@ def start(
     deadline: Annotated[
         int | None, typer.Option("--deadline", min=1, metavar="SECONDS", help="It fails unless it has ended by then.")
     ] = None,
+    durability: Annotated[
+        str | None,
+        typer.Option("--durability", help="Refuse it where less is promised: everysec, always, replicated(n)."),
+    ] = None,
     priority: Annotated[
         Priority, typer.Option("--priority", help="Whose steps workers take up first: high, normal or low.")
     ] = "normal",
@@ -76,6 +80,7 @@ def start(
             max_steps=max_steps,
             trace=trace,
             deadline_seconds=deadline,
+            durability=durability,
             priority=priority,
             tags=tags,
             wait_seconds=min(wait, MAX_WAIT_SECONDS),

@@ -67,6 +67,7 @@ STATUS: Final[Mapping[str, int]] = {
     "resume_payload_invalid": 422,
     "unknown_reducer": 422,
     "child_workflow_missing": 422,
+    "durability_unavailable": 422,
     "workflow_cycle": 422,
     # ours
     "damaged": 500,
@@ -74,6 +75,7 @@ STATUS: Final[Mapping[str, int]] = {
     "internal_error": 500,
     "store_unavailable": 503,
     "store_full": 503,
+    "durability_unconfirmed": 503,
     "broker_unavailable": 503,
 }
 RETRY_AFTER_SECONDS: Final = 2

@@ -105,6 +105,10 @@ class StartRun(_Request):
     deadline_seconds: Annotated[
         TimeoutSeconds | None, Field(description="Seconds after which the run fails unless it has ended.")
     ] = None
+    durability: Annotated[
+        Literal["memory", "everysec", "always"] | Annotated[str, Field(pattern=r"^replicated\([1-9]\)$")] | None,
+        Field(description="Refuse the run where less is promised: memory, everysec, always or replicated(n)."),
+    ] = None
     priority: Annotated[Priority, Field(description="Whose steps workers take up first.")] = "normal"
     tags: Annotated[
         dict[TagName, TagValue], Field(max_length=MAX_TAGS, description="Names and values that the run is found by.")
@@ -133,6 +137,7 @@ class StartRun(_Request):
             max_steps=None if self.limits is None else self.limits.max_steps,
             trace=self.trace,
             deadline_seconds=self.deadline_seconds,
+            durability=self.durability,
             priority=self.priority,
             tags=self.tags,
         )

@@ -32,6 +32,7 @@ from wf_core.plan import Plan, Program
 from wf_core.reducers import reducer_definition
 from wf_core.run_state import TraceLevel
 from wf_core.runtime.kernel import check_input
+from wf_worker.durability import Durability
 from wf_worker.errors import RequestRefused, StoreError
 from wf_worker.settings import Settings
 from wf_worker.store.protocol import Created, NewRun, OpenInterrupt, Ready, RunFilter, RunRecord
@@ -62,6 +63,7 @@ class StartRequest:
     max_steps: int | None = None
     trace: TraceLevel = "full"
     deadline_seconds: int | None = None
+    durability: str | None = None
     priority: Priority = "normal"
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
 
@@ -80,6 +82,7 @@ class StartRequest:
             self.deadline_seconds,
             self.priority,
             dict(self.tags),
+            self.durability,
         ]
         return hashlib.sha256(encode(parts)).hexdigest()
 
@@ -117,6 +120,7 @@ class RunService:
                 path="idempotency_key",
                 hint="leave the key out: a start that uses the existing run may be repeated as it is",
             )
+        self._check_promise(request.durability)
         version, digest = self._resolve(request)
         digest = self._store.program_of(digest)
         program = self._store.program(digest)
@@ -171,6 +175,15 @@ class RunService:
         created = self._create(new)
         self._send(created.ready)
         return Started(self._view(created.incarnation, run_id), created.created and not repeated)
+
+    def _check_promise(self, wanted: str | None) -> None:
+        if wanted is not None and not self._settings.promised.covers(Durability.parse(wanted)):
+            raise RequestRefused(
+                f"durability {wanted} is not promised here, but {self._settings.promised}",
+                code="durability_unavailable",
+                path="durability",
+                hint="ask for less, or set WF_DURABILITY and the server so",
+            )
 
     def _resolve(self, request: StartRequest) -> tuple[str, str]:
         if request.digest is not None:

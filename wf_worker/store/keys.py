@@ -9,6 +9,7 @@ tag, so one script touches one slot of a cluster::
                       of one workflow `runs:w:<hash>` and with one tag `runs:t:<hash>`
     {wf:07}:parked    set: incarnations with parked frames
     {wf:07}:inbox     sorted set: `<incarnation>#<step number>` of open interrupts by opening time
+    {wf:07}:confirmed string: written so that replicas have something to confirm
     {wf:07}:r:<incarnation>:...    one run, below
 
 Below a run (``base``)::
@@ -83,7 +84,14 @@ RUN_KEYS: Final = {
     "TRACE": "t",
     "NAMES": "k",
 }
-SHARD_KEYS: Final = {"ATTENTION": "attn", "IDS": "ids", "RUNS": "runs", "INBOX": "inbox", "PARKED_RUNS": "parked"}
+SHARD_KEYS: Final = {
+    "ATTENTION": "attn",
+    "IDS": "ids",
+    "RUNS": "runs",
+    "INBOX": "inbox",
+    "PARKED_RUNS": "parked",
+    "CONFIRMED": "confirmed",
+}
 
 
 def lua_names() -> str:

@@ -11,7 +11,7 @@ from wf_worker.settings import Settings
 from wf_worker.store.keys import Keys
 from wf_worker.store.redis import RedisRecords, connect
 from wf_worker.store.runs import RunStore
-from wf_worker.store.server_check import check_server
+from wf_worker.store.server_check import check_durability, check_server
 
 log = logging.getLogger("wf.store")
 
@@ -20,7 +20,7 @@ def open_store(settings: Settings, *, reducers: Mapping[str, ReducerDefinition] 
     """The run store that the settings name. Connects when it is first used."""
     keys = Keys(settings.prefix, settings.shards)
     return RunStore(
-        RedisRecords(connect(settings.store_url), keys),
+        RedisRecords(connect(settings.store_url), keys, confirmations=settings.promised.replicas),
         keys,
         reducers=reducers,
         lease_ms=int(settings.lease_seconds * 1000),
@@ -37,6 +37,7 @@ def verify_server(settings: Settings) -> None:
     records = RedisRecords(connect(settings.store_url))
     try:
         warnings = check_server(records.facts())
+        check_durability(settings.promised, records.persistence())
     except StoreUnavailable as error:
         log.warning("the store's server was not checked: %s", error)
         return

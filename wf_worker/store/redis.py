@@ -19,6 +19,12 @@ from wf_worker.store.keys import RUN_KEYS, SHARD_KEYS, Keys, lua_names
 
 T = TypeVar("T")
 
+ACKNOWLEDGED: Final = ("create", "resume", "cancel", "pause", "retry_failed")
+"""Calls whose success somebody is told, and which replicas have to confirm where that is promised."""
+
+CONFIRM_MS: Final = 2_000
+"""How long replicas have time to confirm."""
+
 
 SHARED: Final = ("records", "places", "windows", "status", "reading", "claims", "interrupts", "operations")
 """What every script begins with, in an order in which each part knows those before it."""
@@ -54,9 +60,10 @@ def connect(url: str) -> redis.Redis:
 class RedisRecords:
     """Implements :class:`wf_worker.store.protocol.Records` over a redis-py client."""
 
-    def __init__(self, client: redis.Redis, keys: Keys | None = None) -> None:
+    def __init__(self, client: redis.Redis, keys: Keys | None = None, *, confirmations: int = 0) -> None:
         self.client = client
         self.keys = keys or Keys()
+        self._confirmations = confirmations
         self._hashes: dict[str, str] = {}
 
     # ---- scripts
@@ -64,7 +71,27 @@ class RedisRecords:
     def call(self, script: str, incarnation: str, call_id: str, *args: str | bytes | int) -> list[Any]:
         base = self.keys.base(incarnation)
         shard = self.keys.shard(self.keys.shard_of_incarnation(incarnation))
-        return self._run(script, base + RUN_KEYS["HEADER"], base, shard, incarnation, call_id, *args)
+        reply = self._run(script, base + RUN_KEYS["HEADER"], base, shard, incarnation, call_id, *args)
+        if self._confirmations and script in ACKNOWLEDGED:
+            self._guard(lambda: self._confirm(shard + SHARD_KEYS["CONFIRMED"], call_id))
+        return reply
+
+    def _confirm(self, key: str, call_id: str) -> None:
+        """Returns when the replicas have everything that the server had written by now.
+
+        WAIT counts from the last write of its own connection, so one is made: a call that was sent again and changed
+        nothing is confirmed by it as well.
+        """
+        pipe: Any = self.client.pipeline(transaction=False)  # pyright: ignore[reportUnknownMemberType]
+        pipe.set(key, call_id)
+        pipe.execute_command("WAIT", self._confirmations, CONFIRM_MS)
+        _, confirmed = pipe.execute()
+        if confirmed < self._confirmations:
+            raise StoreUnavailable(
+                f"{confirmed} of {self._confirmations} replicas have confirmed in {CONFIRM_MS} ms",
+                code="durability_unconfirmed",
+                hint="send the request again under the same key: what is there already is not done twice",
+            )
 
     def sweep(self, shard: int, most: int, hold_off_ms: int) -> list[str]:
         prefix = self.keys.shard(shard)
@@ -278,6 +305,16 @@ class RedisRecords:
         """What the server says of itself. Raises :class:`StoreUnavailable` when it cannot be reached."""
         client: Any = self.client
         return self._guard(lambda: cast("dict[str, Any]", client.info()))
+
+    def persistence(self) -> dict[str, str] | None:
+        """What the server says of its append-only file; None when it does not tell its settings."""
+        client: Any = self.client
+        try:
+            return cast("dict[str, str]", client.config_get("append*"))
+        except ResponseError:
+            return None
+        except RedisError as error:
+            raise self._translated(error) from error
 
     def close(self) -> None:
         self.client.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from wf_worker.durability import Durability
 from wf_worker.errors import SettingsInvalid
 
 OLDEST: Final = (6, 2)
@@ -34,6 +35,29 @@ def check_server(facts: Mapping[str, Any]) -> list[str]:
     if facts.get("role", "master") in ("slave", "replica"):
         raise _unsuitable("it is a replica, which takes no writes", "name the primary")
     return warnings
+
+
+def check_durability(promised: Durability, kept: Mapping[str, str] | None) -> None:
+    """Raises :class:`SettingsInvalid` with code ``durability_unavailable`` where a server keeps less than is promised.
+
+    ``kept`` is what the server says of its settings; None when it does not tell them.
+    """
+    if promised.level not in ("everysec", "always"):
+        return
+    if kept is None:
+        fault, hint = "it does not tell its settings", "allow CONFIG GET, or promise less"
+    else:
+        append, sync = kept.get("appendonly"), kept.get("appendfsync", "")
+        if append == "yes" and sync in ("everysec", "always") and Durability.parse(sync).covers(promised):
+            return
+        fault = f"its appendonly is {append}, its appendfsync {sync}"
+        hint = f"set appendonly yes and appendfsync {promised}, or promise less"
+    raise SettingsInvalid(
+        f"the server of the run store does not keep durability {promised}: {fault}",
+        code="durability_unavailable",
+        path="WF_DURABILITY",
+        hint=hint,
+    )
 
 
 def _unsuitable(fault: str, hint: str) -> SettingsInvalid:
