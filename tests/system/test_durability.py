@@ -94,11 +94,13 @@ def test_with_always_a_killed_server_has_kept_whatever_was_acknowledged(server: 
         while not stop.is_set():
             number += 1
             try:
+                sent = len(installation.messages.sent)
                 run_id = installation.start(f"key{number}")
                 acknowledged[run_id] = 0
                 # Its message, unless the answer of its creation got lost: then a sweeper would send it.
-                if installation.worker.run(installation.messages.sent[-1]) is StepEnd.COMMITTED:
-                    acknowledged[run_id] = 1
+                for message in installation.messages.sent[sent : sent + 1]:
+                    if installation.worker.run(message) is StepEnd.COMMITTED:
+                        acknowledged[run_id] = 1
             except StoreUnavailable:
                 installation.store.records.close()
 
