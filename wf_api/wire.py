@@ -202,6 +202,61 @@ class TracePage(TypedDict):
     next_start: int | None
 
 
+EventKind = Literal[
+    "status",
+    "step",
+    "foreach_opened",
+    "interrupt_opened",
+    "interrupt_closed",
+    "attempt_failed",
+    "item_failed",
+    "step_failed",
+    "paused",
+    "unpaused",
+    "gap",
+]
+
+
+class RunEventView(TypedDict):
+    """Something that happened to a run. ``id`` is what a reader names to go on behind it.
+
+    ``status`` stands with the kind ``status``; ``step_number`` (null where the step had none yet), ``node_id`` and
+    ``frame`` (its name in the store and in logs; ``index`` of an item of a concurrent loop) with all kinds that happen
+    at a step. A ``step`` has its ``outcome`` and ``next_node_id`` (null at an end), an interrupt its ``interrupt_key``
+    and, when it is closed, its ``answer`` (``answered`` or ``expired``), a failed attempt its number and its ``cause``
+    (``error``, ``lost``, ``attempt_timeout``, ``heartbeat_timeout``), a loop that was opened the number of its
+    ``items``. A ``gap`` has no id: so many events were ``skipped``, which are no longer kept.
+    """
+
+    id: str | None
+    kind: EventKind
+    at: str | None
+    status: NotRequired[RunStatus]
+    step_number: NotRequired[int | None]
+    node_id: NotRequired[str | None]
+    step_type: NotRequired[str | None]
+    frame: NotRequired[str]
+    index: NotRequired[int]
+    outcome: NotRequired[str]
+    next_node_id: NotRequired[str | None]
+    interrupt_key: NotRequired[str]
+    answer: NotRequired[Literal["answered", "expired"]]
+    attempt: NotRequired[int]
+    cause: NotRequired[str]
+    items: NotRequired[int]
+    skipped: NotRequired[int]
+
+
+class EventPage(TypedDict):
+    """Events of a run, oldest first. ``last_id`` is what to pass as ``after`` next; ``ended``: nothing follows."""
+
+    run_id: str
+    events: list[RunEventView]
+    limit: int
+    last_id: str | None
+    ended: bool
+
+
 class InterruptList(TypedDict):
     """The open interrupts of a run, oldest first."""
 

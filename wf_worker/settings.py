@@ -85,6 +85,11 @@ class Settings(BaseSettings):
     idempotency_seconds: Annotated[int, Field(ge=1)] = 24 * 3600
     """How long a submit's idempotency key is kept."""
 
+    api_event_readers: Annotated[int, Field(ge=1)] = 500
+    """Readers of event streams that one API process takes; the next one is told to come later."""
+    api_heartbeat_seconds: Annotated[float, Field(ge=0.05)] = 15.0
+    """How often an event stream in which nothing happens gives a sign of life."""
+
     def keep(self, at_least_seconds: int = 0) -> str:
         """How long completed, failed and cancelled runs are kept, in ms, as a run's header says it."""
         failed = self.retention_seconds if self.retention_failed_seconds is None else self.retention_failed_seconds

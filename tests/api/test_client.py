@@ -68,7 +68,7 @@ async def test_the_asynchronous_client_does_the_same(api: Api) -> None:
 def test_both_clients_offer_the_same_calls() -> None:
     def surface(client: type) -> dict[str, str]:
         return {
-            name: str(inspect.signature(member))
+            name: str(inspect.signature(member)).replace("AsyncIterator", "Iterator")
             for name, member in vars(client).items()
             if not name.startswith("_") and callable(member)
         }

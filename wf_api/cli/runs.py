@@ -11,6 +11,7 @@ import typer
 
 from wf_api import strict_json
 from wf_api.cli import output
+from wf_api.cli.events import events
 from wf_api.cli.options import TIMEOUT_DEFAULT, URL_DEFAULT, AsJson, Cursor, Limit, RunId, Timeout, Url
 from wf_api.client import WaitTimeout, WorkflowClient
 from wf_api.client.calls import reached
@@ -217,6 +218,9 @@ def trace(
             output.console().print(
                 f"{page['total']} in all; more: wf run trace {run_id} --from {page['next_start']}", style="dim"
             )
+
+
+app.command("events")(events)
 
 
 @app.command("resume")

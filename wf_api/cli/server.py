@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from ipaddress import ip_address
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -49,9 +50,18 @@ def server(
         store = open_store(settings, reducers=served.reducers or None)
     if not _is_loopback(host):
         log.warning("the API asks nobody who they are: let only trusted machines reach %s:%d", host, port)
+    app = create_app(store, dispatcher.publish, settings)
+
+    class Server(uvicorn.Server):
+        """Readers of events are let go of when the server is told to stop: they would hold it for ever."""
+
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            app.state.end_streams()
+            super().handle_exit(sig, frame)
+
     try:
-        uvicorn.run(
-            create_app(store, dispatcher.publish, settings),
+        config = uvicorn.Config(
+            app,
             host=host,
             port=port,
             log_level=level.lower(),
@@ -60,6 +70,7 @@ def server(
             headers=[(PROCESS_HEADER, str(os.getpid()))] if PARENT_VARIABLE in os.environ else None,
             timeout_graceful_shutdown=10,  # requests that wait for a run would hold the process for a minute
         )
+        Server(config).run()
     finally:
         dispatcher.close()
         store.records.close()

@@ -38,6 +38,7 @@ class Call:
     params: Params = field(default_factory=dict[str, "str | list[str]"])
     body: dict[str, Any] | None = None
     extra_seconds: float = 0.0
+    accept: str | None = None
 
     def content(self) -> bytes | None:
         """The body as JSON; ``ValueError`` for what is not JSON. Nothing is converted silently."""
@@ -45,16 +46,21 @@ class Call:
             return None
         return json.dumps(validate_strict_json_value(self.body), ensure_ascii=False, allow_nan=False).encode()
 
-    def request(self, client: httpx.Client | httpx.AsyncClient, url: str, timeout_seconds: float) -> httpx.Request:
+    def request(
+        self, client: httpx.Client | httpx.AsyncClient, url: str, timeout: float | httpx.Timeout
+    ) -> httpx.Request:
         """The request for a client."""
         content = self.content()
+        headers = {} if content is None else {"Content-Type": "application/json"}
+        if self.accept is not None:
+            headers["Accept"] = self.accept
         return client.build_request(
             self.method,
             url + self.path,
             params=self.params or None,
             content=content,
-            headers={} if content is None else {"Content-Type": "application/json"},
-            timeout=timeout_seconds + self.extra_seconds,
+            headers=headers,
+            timeout=timeout if isinstance(timeout, httpx.Timeout) else timeout + self.extra_seconds,
         )
 
 
@@ -165,6 +171,16 @@ def trace(run_id: str, start: int, limit: int) -> Call:
     return Call("GET", _run(run_id, "trace"), params=_texts(start=start, limit=limit))
 
 
+def events(run_id: str, after: str | None) -> Call:
+    """A stream of events."""
+    return Call("GET", _run(run_id, "events"), params=_texts(after=after), accept="text/event-stream")
+
+
+def event_page(run_id: str, after: str | None, limit: int | None) -> Call:
+    """A page of events."""
+    return Call("GET", _run(run_id, "events"), params=_texts(after=after, limit=limit), accept="application/json")
+
+
 def interrupts(run_id: str) -> Call:
     """The open interrupts of a run."""
     return Call("GET", _run(run_id, "interrupts"))
@@ -222,21 +238,26 @@ def result_of(response: httpx.Response) -> Any:
         value = None
     if response.is_success and isinstance(value, dict):
         return value
-    error = value.get("error") if isinstance(value, dict) else None
-    if isinstance(error, dict) and isinstance(error.get("code"), str):
-        raise WorkflowApiError(
-            str(error.get("message", "")),
-            code=error["code"],
-            path=error.get("path"),
-            hint=error.get("hint"),
-            details=error.get("details"),
-            http_status=response.status_code,
-        )
+    if isinstance(value, dict) and isinstance(value.get("error"), dict) and isinstance(value["error"].get("code"), str):
+        raise error_of(cast("dict[str, Any]", value), response.status_code)
     raise WorkflowApiError(
         f"{response.request.method} {response.request.url} answered {response.status_code} and no JSON of this API",
         code="response_invalid",
         hint="check the URL: something else may answer there",
         http_status=response.status_code,
+    )
+
+
+def error_of(envelope: dict[str, Any], http_status: int | None) -> WorkflowApiError:
+    """The error in an envelope of the API."""
+    error = envelope["error"]
+    return WorkflowApiError(
+        str(error.get("message", "")),
+        code=error["code"],
+        path=error.get("path"),
+        hint=error.get("hint"),
+        details=error.get("details"),
+        http_status=http_status,
     )
 
 

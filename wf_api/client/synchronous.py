@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Self
 
@@ -13,13 +13,16 @@ from wf_api.backoff import pauses
 from wf_api.client import calls
 from wf_api.client.calls import DEFAULT_TIMEOUT_SECONDS, DEFAULT_URL, Call, Until, WorkflowLike
 from wf_api.client.errors import WaitTimeout, WorkflowApiError
+from wf_api.client.following import Following
 from wf_api.wire import (
     CancelView,
+    EventPage,
     InboxPage,
     InterruptList,
     Priority,
     ProgressView,
     PublishedView,
+    RunEventView,
     RunPage,
     RunView,
     TracePage,
@@ -154,6 +157,44 @@ class WorkflowClient:
     def trace(self, run_id: str, *, start: int = 0, limit: int = 20) -> TracePage:
         """A range of the run's finished steps; ``next_start`` leads to the next one."""
         return self._send(calls.trace(run_id, start, limit))
+
+    def events(
+        self, run_id: str, *, after: str | None = None, patience_seconds: float | None = None
+    ) -> Iterator[RunEventView]:
+        """What happens to the run, event by event, until nothing follows any more (it has ended).
+
+        ``after`` goes on behind the event of this id. A connection that breaks is made again behind the last event, so
+        each comes once; a server that is away is tried for ``patience_seconds``, without for ever. Raises
+        ``event_id_unknown`` where the store has lost what was read (begin anew), ``events_trimmed`` where the events
+        behind the id are no longer kept. A first event of kind ``gap`` says how many are missing before the oldest.
+        """
+        following = Following(run_id, after, patience_seconds)
+        while True:
+            error: WorkflowApiError | None = None
+            try:
+                request = following.call().request(self._http, self.url, following.timeout(self._timeout_seconds))
+                response = self._http.send(request, stream=True)
+                try:
+                    if response.status_code != 200:
+                        response.read()
+                    following.begin(response)
+                    for chunk in response.iter_bytes():
+                        yield from following.feed(chunk)
+                        if following.ended:
+                            return
+                finally:
+                    response.close()
+            except (httpx.TransportError, httpx.InvalidURL) as broken:
+                error = calls.unreachable(self.url, broken)
+            except WorkflowApiError as refused:
+                error = refused
+            if following.ended:
+                return
+            time.sleep(following.pause(error))
+
+    def event_page(self, run_id: str, *, after: str | None = None, limit: int | None = None) -> EventPage:
+        """A page of events, for whoever asks now and then; ``last_id`` leads on."""
+        return self._send(calls.event_page(run_id, after, limit))
 
     def interrupts(self, run_id: str) -> InterruptList:
         """The open interrupts of a run, oldest first."""

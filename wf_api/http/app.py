@@ -7,12 +7,15 @@ from typing import Final
 from fastapi import FastAPI
 
 from wf_api.http.errors import install_error_handlers
+from wf_api.http.event_stream import EventHub, Readers
 from wf_api.http.offload import Offload
 from wf_api.http.openapi import install_openapi
+from wf_api.http.routes.events import event_routes
 from wf_api.http.routes.health import health_routes
 from wf_api.http.routes.interrupts import interrupt_routes
 from wf_api.http.routes.runs import run_routes
 from wf_api.http.routes.workflows import workflow_routes
+from wf_api.services.events import EventService
 from wf_api.services.runs import Publish, RunService
 from wf_api.services.workflows import WorkflowService
 from wf_worker.settings import Settings
@@ -38,6 +41,12 @@ def create_app(store: RunStore, publish: Publish, settings: Settings) -> FastAPI
     runs = RunService(store, publish, settings)
     app.include_router(run_routes(runs, offload, settings))
     app.include_router(interrupt_routes(runs, offload))
+    # Threads of their own: however many read events, nobody else waits for them.
+    hub = EventHub(
+        EventService(store), Offload(threads=8), Readers(settings.api_event_readers), settings.api_heartbeat_seconds
+    )
+    app.include_router(event_routes(hub))
+    app.state.end_streams = hub.watch.close
     install_error_handlers(app)
     install_openapi(app)
     return app

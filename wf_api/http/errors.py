@@ -53,6 +53,8 @@ STATUS: Final[Mapping[str, int]] = {
     "run_damaged": 409,
     "interrupt_revision_stale": 409,
     "interrupt_not_resumable": 409,
+    "event_id_unknown": 409,
+    "events_trimmed": 410,
     # too much, or not what is spoken here
     "body_too_large": 413,
     "payload_too_large": 413,
@@ -76,6 +78,7 @@ STATUS: Final[Mapping[str, int]] = {
     "store_unavailable": 503,
     "store_full": 503,
     "durability_unconfirmed": 503,
+    "too_many_readers": 503,
     "broker_unavailable": 503,
 }
 RETRY_AFTER_SECONDS: Final = 2

@@ -236,6 +236,15 @@ class TraceRange(_Query):
     limit: Annotated[int, Field(ge=1, le=MAX_PAGE)] = 20
 
 
+class ReadEvents(_Query):
+    """Where to begin, and how long a page is."""
+
+    after: (
+        Annotated[str, Field(min_length=1, max_length=64, description="Go on behind the event of this id.")] | None
+    ) = None
+    limit: Annotated[int, Field(ge=1, le=MAX_PAGE, description="Events of a page; a stream has no end to this.")] = 50
+
+
 class InspectRun(_Query):
     """What to show of a run."""
 

@@ -361,7 +361,7 @@ class RunService:
         incarnation = self._incarnation(run_id)
         word = self._store.cancel(incarnation, reason=reason)
         if word == "gone":
-            raise _not_found(run_id)
+            raise run_not_found(run_id)
         record = self._record(incarnation, run_id)
         return {"run_id": record.run_id, "status": cast(RunStatus, record.status), "changed": word == "cancelled"}
 
@@ -373,7 +373,7 @@ class RunService:
         incarnation = self._incarnation(run_id)
         word, ready = self._store.pause(incarnation, on=on)
         if word == "gone":
-            raise _not_found(run_id)
+            raise run_not_found(run_id)
         if word == "over":
             raise RequestRefused(
                 f"run {run_id!r} has ended",
@@ -393,7 +393,7 @@ class RunService:
         word, ready = self._store.retry_failed(incarnation, max_steps=max_steps)
         match word:
             case "gone":
-                raise _not_found(run_id)
+                raise run_not_found(run_id)
             case "not_failed":
                 raise RequestRefused(
                     f"run {run_id!r} has not failed",
@@ -425,13 +425,13 @@ class RunService:
     def _incarnation(self, run_id: str) -> str:
         incarnation = self._store.newest(run_id)
         if incarnation is None:
-            raise _not_found(run_id)
+            raise run_not_found(run_id)
         return incarnation
 
     def _record(self, incarnation: str, run_id: str, *, with_input: bool = False) -> RunRecord:
         record = self._store.inspect(incarnation, with_input=with_input)
         if record is None:
-            raise _not_found(run_id)
+            raise run_not_found(run_id)
         return record
 
     def _open(self, record: RunRecord) -> list[OpenInterrupt]:
@@ -547,7 +547,8 @@ def _named_as_here(error: WorkflowExecutionError) -> WfError:
     return WorkflowExecutionError(error.message, code=error.code, path=path, hint=error.hint)
 
 
-def _not_found(run_id: str) -> RequestRefused:
+def run_not_found(run_id: str) -> RequestRefused:
+    """The refusal where there is no run of an id."""
     return RequestRefused(
         f"there is no run {run_id!r}",
         code="run_not_found",

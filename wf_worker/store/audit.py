@@ -64,6 +64,16 @@ class _OpenInterrupt:
 
 
 @dataclass(frozen=True, slots=True)
+class _EventStream:
+    """How many events are kept, the ordinals of the first and the last of them, and the last one's text."""
+
+    kept: int
+    first: int
+    last: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class _Run:
     header: dict[str, str]
     heads: dict[str, Head]
@@ -73,6 +83,7 @@ class _Run:
     activations: dict[str, _Activation]
     templates: set[str]
     due: set[str]
+    events: _EventStream
 
     @property
     def ended(self) -> bool:
@@ -102,6 +113,7 @@ class _Audit:
         yield from self._sets()
         yield from self._deadlines()
         yield from self._counters()
+        yield from self._events()
         if self.run.header["status"] == "completed":
             yield from self._nothing_left()
         if self.run.ended:
@@ -263,6 +275,16 @@ class _Audit:
         if len(set(numbers)) != len(numbers):
             yield "two frames have the same step number"
 
+    def _events(self) -> Iterator[str]:
+        events, header = self.run.events, self.run.header
+        if events.kept != events.last - events.first + (events.last > 0):
+            yield f"{events.kept} events are kept from {events.first} to {events.last}"
+        mark, *_ = events.text.split("|")
+        if header.get("events", "0.0") != (f"{events.last}.{mark}" if events.last else "0.0"):
+            yield f"the last event is {events.last}.{mark}, the header says {header.get('events')}"
+        if self.run.ended and events.last and not events.text.endswith(f"|status|{header['status']}"):
+            yield f"the run is {header['status']} and its last event says otherwise: {events.text}"
+
     def _status(self) -> Iterator[str]:
         run, status = self.run, self.run.header["status"]
         leased = bool(run.sets["leased"])
@@ -292,7 +314,7 @@ class _Audit:
 
 def _read(reply: Sequence[Any]) -> _Run:
     _, header, heads, *rest = reply
-    opened, holds, activations, counts, due = rest[len(PLACES) : len(PLACES) + 5]
+    opened, holds, activations, counts, due, events = rest[len(PLACES) : len(PLACES) + 6]
     sizes = {
         _text(key): (int(results), int(waiting)) for key, results, waiting in zip(*[iter(counts)] * 3, strict=True)
     }
@@ -305,6 +327,7 @@ def _read(reply: Sequence[Any]) -> _Run:
         holds={_text(key): int(number) for key, number in _pairs(holds)},
         activations={key: _activation(value, *sizes[key]) for key, value in acts.items() if not key.endswith(":t")},
         due={_text(key) for key in due},
+        events=_event_stream(*events),
         templates={key.removesuffix(":t") for key in acts if key.endswith(":t")},
     )
 
@@ -315,6 +338,15 @@ def _activation(text: bytes, results: int, waiting: int) -> _Activation:
         raise ValueError(f"malformed activation head {text!r}")
     n, following, active, outstanding = map(int, words[:4])
     return _Activation(n, following, active, outstanding, words[4], words[5], words[6], results, waiting)
+
+
+def _event_stream(kept: bytes, first: Sequence[Any], last: Sequence[Any]) -> _EventStream:
+    text = last[0][1][1].decode() if last else ""
+    return _EventStream(int(kept), _first_ordinal(first), _first_ordinal(last), text)
+
+
+def _first_ordinal(entries: Sequence[Any]) -> int:
+    return int(entries[0][0].partition(b"-")[0]) if entries else 0
 
 
 def _open(text: bytes) -> _OpenInterrupt:

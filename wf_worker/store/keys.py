@@ -31,6 +31,7 @@ Below a run (``base``)::
     o:<frame>    hash: what a reader of that lineage sees, by path: the last write's place in the order, `|`, the value
     x:<name>     string: one large value, staged in chunks
     t            stream: trace entries, ids `<ordinal>-0`
+    e            stream: events, ids `<ordinal>-0`, the last 10,000 (see lua/shared/events.lua)
     k            set: names of the keys above that have a name of their own, for deletion
 
 Elsewhere, each harmless alone::
@@ -82,6 +83,7 @@ RUN_KEYS: Final = {
     "OVERLAY": "o:",
     "STAGED": "x:",
     "TRACE": "t",
+    "EVENTS": "e",
     "NAMES": "k",
 }
 SHARD_KEYS: Final = {

@@ -89,6 +89,16 @@ class MemoryRecords:
             entries = self._run(incarnation).trace[max(0, start) :][:most]
             return [(int(entry.number), entry.worker, entry.entry) for entry in entries]
 
+    def events(self, incarnation: str, first: int, most: int) -> list[tuple[int, bytes]]:
+        with self._lock:
+            kept = [event for event in self._run(incarnation).events if event.ordinal >= first]
+            return [(event.ordinal, event.text) for event in kept[:most]]
+
+    def last_events(self, incarnations: Sequence[str]) -> list[str | None]:
+        with self._lock:
+            headers = [self._run(incarnation).header for incarnation in incarnations]
+            return [header["events"].decode() if "events" in header else None for header in headers]
+
     def interrupts(self, incarnation: str) -> dict[int, tuple[bytes, bytes]]:
         with self._lock:
             return {

@@ -14,6 +14,7 @@ from wf_worker.store.memory_state import (
     FINAL,
     ActivationHead,
     Contents,
+    EventRecord,
     FrameHead,
     OpenRecord,
     RunRecords,
@@ -28,6 +29,7 @@ SCAN: Final = 512
 PAGE_BYTES: Final = 262_144
 SMALL_ITEM: Final = 4096
 MAX_ANCESTORS: Final = 200
+KEPT_EVENTS: Final = 10_000
 DEADLOCKED: Final = (
     '{"type":"deadlocked","message":"nothing can move and nobody is asked","node_id":null,"frame_id":null}'
 )
@@ -100,6 +102,8 @@ class Call:
         self.new_sequence: int | None = None
         self.soonest: int | None = None
         self.committer = ""
+        self.told: list[str] = []
+        self.status_before: str | None = None
 
     # ---- the header
 
@@ -135,6 +139,40 @@ class Call:
     def paused(self) -> bool:
         """Whether nothing may be claimed."""
         return self.get("paused") == "1"
+
+    # ---- events
+
+    def tell(self, kind: str, *words: str | int) -> None:
+        """What happens to the run, for whoever watches it."""
+        self.told.append("|".join((kind, *map(str, words))))
+
+    def tell_of(self, kind: str, key: str, head: FrameHead, *words: str | int) -> None:
+        """What happens at a frame's present visit."""
+        self.tell(kind, head.step, head.node, key, *words)
+
+    def _mark_after(self, mark: str) -> str:
+        """Another one for every history."""
+        rest = int(mark, 16)
+        for byte in self.call_id.encode():
+            rest = (rest * 131 + byte) % 4_294_967_291
+        return f"{rest:08x}"
+
+    def write_events(self) -> None:
+        """Writes what this call tells, its new status last."""
+        if self.status_before is not None and self.status_before != self.get("status"):
+            self.tell("status", self.flag("status"))
+        if not self.told:
+            return
+        events = self.run.events
+        number, _, mark = (self.get("events") or "0.0").partition(".")
+        ordinal = int(number)
+        for text in self.told:
+            ordinal += 1
+            mark = self._mark_after(mark)
+            events.append(EventRecord(ordinal, f"{mark}|{self.now - self.number('created')}|{text}".encode()))
+            if ordinal % PAGE == 0:
+                del events[:-KEPT_EVENTS]
+        self.set("events", f"{ordinal}.{mark}")
 
     # ---- revisions, time, holds
 
@@ -369,6 +407,7 @@ class Call:
         old = self.get("status")
         if old == status:
             return
+        self.status_before = self.status_before or old
         if old is not None:
             self.shard.runs_by.setdefault(old, {}).pop(self.incarnation, None)
         self.shard.runs_by.setdefault(status, {})[self.incarnation] = self.number("created")
@@ -421,6 +460,7 @@ class Call:
 
     def answer(self, *reply: Any) -> Answer:
         """The answer: the reply, the messages to send, the digest and the priority they need."""
+        self.write_events()
         if self.new_sequence is not None:
             self.set("seq", self.new_sequence)
         if self.soonest is not None and not self.ended():
@@ -580,9 +620,20 @@ class Call:
             self.run.staged.pop(large, None)
             self.run.names.discard(f"x:{large}")
 
-    def close_interrupt(self, number: str, opened: OpenRecord) -> None:
+    def asking_step(self, key: str) -> str:
+        """The step that people see asking: where a child workflow asks, the one that entered it."""
+        frames = self.run.frames
+        head = at = frames.get(key)
+        while at is not None and at.kind != "g":
+            at = frames.get(at.parent)
+        caller = None if at is None else frames.get(at.parent)
+        shown = caller or head
+        return "" if shown is None else shown.node
+
+    def close_interrupt(self, number: str, opened: OpenRecord, how: str) -> None:
         """Takes an interrupt out of everything that knows it."""
         run = self.run
+        self.tell("interrupt_closed", number, self.asking_step(opened.frame), opened.frame, how)
         del run.open[number]
         self.shard.inbox.pop(f"{self.incarnation}#{number}", None)
         run.waiting.get(opened.near_act, set()).discard(opened.near_index)
@@ -604,6 +655,7 @@ class Call:
             self.revision(),
             str(self.now),
         )
+        self.tell("interrupt_opened", number, self.asking_step(key), key, "")
         links = _CHAIN_LINK.findall(head.chain)
         hold = "run"
         for i in range(len(links) - 1, -1, -1):
@@ -652,6 +704,9 @@ class Call:
                 self.leave(key, head)
                 head.place, head.purpose, head.token, head.owner, head.rev = "blocked", "", "", "", self.revision()
             case "remove":
+                failed = run.frames.get(key)
+                if failed is not None and args[1] == b"1":
+                    self.tell_of("item_failed", key, failed)
                 self.drop_frame(key)
             case "writes":
                 run.lineages[key] = run.lineages.get(key, b"") + args[1]
@@ -696,6 +751,7 @@ class Call:
                 self.wait_for(key, head, "elapsed", self.now + moment if args[2][:1] == b"+" else moment)
             case "retry":
                 head = run.frames[key]
+                self.tell_of("attempt_failed", key, head, head.attempt, head.purpose)
                 head.failures += 1
                 due, total = self.now + int(args[1]), limits_of(head)[1]
                 if total is not None and int(head.began) + total <= due:
@@ -709,6 +765,9 @@ class Call:
                     self.finish("completed")
             case "fail":
                 self._fail(key, "!" + args[1].decode(), args[2], args[3].decode(), args[4].decode())
+            case "step":
+                position, frame, following, outcome = (arg.decode() for arg in args[1:])
+                self.tell("s", _number_of(args[0], before), position, frame, following, outcome)
             case "trace":
                 self.set("traced", self.number("traced") + 1)
                 run.trace.append(TraceRecord(_number_of(args[0], before), self.committer, args[1]))
@@ -737,6 +796,7 @@ class Call:
         )
         run.templates[key] = args[12]
         run.names.add(key)
+        self.tell("foreach_opened", step, run.frames[controller].node, controller, n)
         if len(args) > 14:
             run.items.setdefault(key, {}).update({str(i): item for i, item in enumerate(args[14:])})
         self.admit(key)
@@ -748,6 +808,8 @@ class Call:
         run.lineages.pop(frame, None)
         run.overlays.pop(frame, None)
         run.items.get(key, {}).pop(index, None)
+        if status != b"ok":
+            self.tell_of("item_failed", frame, run.frames[frame])
         run.waiting.get(key, set()).discard(index)
         self.drop_frame(frame)
         act = run.activations[key]
@@ -767,6 +829,7 @@ class Call:
             self.leave(key, head)
             head.place, head.token, head.owner, head.rev = "failed", "", "", self.revision()
             head.purpose, head.limits = again, limits
+            self.tell_of("step_failed", key, head)
             self.run.failed[key] = self.now
 
 

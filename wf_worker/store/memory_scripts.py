@@ -65,6 +65,7 @@ def create(call: Call, args: Arguments) -> Answer:
         call.set("deadline", at)
         call.run.due["run"] = at
         call.attend(at)
+    call.tell("status", "pending")
     call.place(key, call.new_head(node, "", scope, "", "w", limits), purpose)
     return call.answer("created", call.now)
 
@@ -322,6 +323,7 @@ def lost(call: Call, args: Arguments) -> Answer:
     if not known_dead and expiry is not None and expiry > call.now:
         return call.answer("alive", expiry)
     head.losses += 1
+    call.tell_of("attempt_failed", key, head, head.attempt, "lost")
     call.set("recovered", int(call.get("recovered") or "0") + 1)
     if head.losses > 2 * limit + 2:
         call.leave(key, head)
@@ -329,6 +331,7 @@ def lost(call: Call, args: Arguments) -> Answer:
         if head.purpose == "lost":
             head.purpose = "step" if head.step else "walk"
         call.run.failed[key] = call.now
+        call.tell_of("step_failed", key, head)
         if not call.failing():
             call.set("failing", "!")
             call.set("fail_error", error)
@@ -387,7 +390,7 @@ def resume(call: Call, args: Arguments) -> Answer:
     refusal = call.check_operations(operations, steps)
     if refusal is not None:
         return call.answer(*refusal)
-    call.close_interrupt(number, opened)
+    call.close_interrupt(number, opened, "answered")
     call.run.closed[number] = f"{call.call_id}|{idempotency_key}|{digest}|{call.now}".encode()
     head.place, head.rev = "blocked", call.revision()
     call.lift(head.chain)
@@ -407,7 +410,7 @@ def expire(call: Call, args: Arguments) -> Answer:
     head = call.run.frames.get(opened.frame)
     if head is None or head.place != "open":
         return call.answer("damaged", f"f {opened.frame}")
-    call.close_interrupt(number, opened)
+    call.close_interrupt(number, opened, "expired")
     call.run.closed[number] = f"{call.call_id}||expired|{call.now}".encode()
     head.place, head.rev = "blocked", call.revision()
     call.lift(head.chain)
@@ -463,6 +466,7 @@ def pause(call: Call, args: Arguments) -> Answer:
     call.set("paused", on)
     call.set("paused_at", call.now)
     call.set("rev", call.revision())
+    call.tell("paused" if on == "1" else "unpaused")
     if on == "0":
         call.set("release", "1")
         call.release()
@@ -509,8 +513,9 @@ def retry_failed(call: Call, args: Arguments) -> Answer:
         head = call.run.frames[key]
         head.failures, head.losses, head.began = 0, 0, ""
         call.place(key, head, head.purpose)
-    for number, opened in call.run.open.items():
+    for number, opened in sorted(call.run.open.items(), key=lambda interrupt: int(interrupt[0])):
         call.shard.inbox[f"{call.incarnation}#{number}"] = opened.opened
+        call.tell("interrupt_opened", number, call.asking_step(opened.frame), opened.frame, "")
     call.attend(call.now)
     call.settle()
     return call.answer("retried", len(failed))
@@ -672,7 +677,9 @@ def audit(call: Call, args: Arguments) -> Answer:
         counts += [key.encode(), *(str(size).encode() for size in sizes)]
     header = [part for name, value in run.header.items() for part in (name.encode(), value)]
     deadlines = [key.encode() for key in by_score(run.due)]
-    return call.answer("audit", header, heads, *sets, opened, holds, activations, counts, deadlines)
+    told = [[f"{event.ordinal}-0".encode(), [b"e", event.text]] for event in run.events]
+    events = [str(len(told)).encode(), told[:1], told[-1:]]
+    return call.answer("audit", header, heads, *sets, opened, holds, activations, counts, deadlines, events)
 
 
 SCRIPTS: Final[Mapping[str, Callable[[Call, Arguments], Answer]]] = {

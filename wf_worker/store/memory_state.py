@@ -106,6 +106,14 @@ class TraceRecord:
 
 
 @dataclass(slots=True)
+class EventRecord:
+    """One event: its place in the order, its text."""
+
+    ordinal: int
+    text: bytes
+
+
+@dataclass(slots=True)
 class RunRecords:
     """One run. An empty header means that there is none, whatever else is left of it."""
 
@@ -135,6 +143,7 @@ class RunRecords:
     overlays: dict[str, dict[bytes, bytes]] = field(default_factory=dict[str, dict[bytes, bytes]])
     staged: dict[str, bytes] = field(default_factory=dict[str, bytes])
     trace: list[TraceRecord] = field(default_factory=list[TraceRecord])
+    events: list[EventRecord] = field(default_factory=list[EventRecord])
     names: set[str] = field(default_factory=set[str])
 
 

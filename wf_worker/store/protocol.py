@@ -59,6 +59,14 @@ class Records(Protocol):
         """Trace entries from a zero-based ordinal: step number, worker, entry."""
         ...
 
+    def events(self, incarnation: str, first: int, most: int) -> list[tuple[int, bytes]]:
+        """Events that are kept, from an ordinal on: ordinal, text."""
+        ...
+
+    def last_events(self, incarnations: Sequence[str]) -> list[str | None]:
+        """The id of the last event of each run, in one round trip; None where there is none."""
+        ...
+
     def interrupts(self, incarnation: str) -> dict[int, tuple[bytes, bytes]]:
         """Open interrupts by step number: head and record."""
         ...

@@ -26,7 +26,7 @@ CONFIRM_MS: Final = 2_000
 """How long replicas have time to confirm."""
 
 
-SHARED: Final = ("records", "places", "windows", "status", "reading", "claims", "interrupts", "operations")
+SHARED: Final = ("records", "events", "places", "windows", "status", "reading", "claims", "interrupts", "operations")
 """What every script begins with, in an order in which each part knows those before it."""
 
 
@@ -123,7 +123,8 @@ class RedisRecords:
         text = str(error)
         if "WRONGTYPE" in text:
             return RunDamaged(f"a record has the wrong type: {text}")
-        if isinstance(error, OutOfMemoryError):
+        # Older servers wrap what a command inside a script was refused with.
+        if isinstance(error, OutOfMemoryError) or "OOM command not allowed" in text:
             hint = "give the server memory, or set a larger maxmemory; nothing was written"
             return StoreUnavailable("the run store is full", code="store_full", hint=hint)
         if isinstance(error, ResponseError) and "user_script" in text:
@@ -174,6 +175,24 @@ class RedisRecords:
             )  # pyright: ignore[reportUnknownMemberType]
         )
         return [(int(fields[b"n"]), fields[b"w"].decode(), fields[b"e"]) for _, fields in rows]
+
+    def events(self, incarnation: str, first: int, most: int) -> list[tuple[int, bytes]]:
+        client: Any = self.client
+        key = self.keys.base(incarnation) + RUN_KEYS["EVENTS"]
+        rows = self._guard(
+            lambda: cast(
+                "list[tuple[bytes, dict[bytes, bytes]]]", client.xrange(key, min=f"{first}-0", max="+", count=most)
+            )
+        )
+        return [(int(name.partition(b"-")[0]), fields[b"e"]) for name, fields in rows]
+
+    def last_events(self, incarnations: Sequence[str]) -> list[str | None]:
+        pipe: Any = self.client.pipeline(transaction=False)  # pyright: ignore[reportUnknownMemberType]
+        for incarnation in incarnations:
+            pipe.hget(self.keys.base(incarnation) + RUN_KEYS["HEADER"], "events")
+        # A damaged header is one run's matter: whoever reads that run is told.
+        found = self._guard(lambda: cast("list[Any]", pipe.execute(raise_on_error=False))) if incarnations else []
+        return [value.decode() if isinstance(value, bytes) else None for value in found]
 
     def interrupts(self, incarnation: str) -> dict[int, tuple[bytes, bytes]]:
         key = self.keys.base(incarnation) + RUN_KEYS["OPEN"]

@@ -16,6 +16,7 @@ from wf_worker.store import encoding
 from wf_worker.store.answers import Answers
 from wf_worker.store.calls import DEFAULT_LEASE_MS, Arg, Reply, new_call_id, text_of
 from wf_worker.store.encoding import from_bytes, to_bytes
+from wf_worker.store.events import Events
 from wf_worker.store.flows import Flows
 from wf_worker.store.keys import short
 from wf_worker.store.looking import Looking
@@ -34,7 +35,7 @@ CREATE_WITHIN_MS: Final = 60_000
 __all__ = ["DEFAULT_LEASE_MS", "RunStore", "new_call_id"]
 
 
-class RunStore(Flows, Answers, Looking):
+class RunStore(Flows, Answers, Looking, Events):
     """Runs in a store. Safe for threads; one instance per process."""
 
     _clock_ahead_ms = 0

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from wf_core.models.steps import ForeachNode
 from wf_core.paths import StatePath
 from wf_core.plan import Plan, Program
-from wf_core.run_state import ITEM_FRAME, WORKFLOW_FRAME, ExecutionFrame, Json, RuntimeScope
+from wf_core.run_state import (
+    ITEM_FRAME,
+    WORKFLOW_FRAME,
+    ExecutionFrame,
+    FrameStatus,
+    Json,
+    RuntimeScope,
+    TraceEntry,
+)
 from wf_core.runtime.slice import Unloaded
 from wf_core.runtime.transition import (
     Activation,
@@ -106,8 +115,8 @@ class TransitionEncoder:
                 self._add("place", self._key(frame_id), purpose.value, self._limits(frame_id, purpose))
             case Block(frame_id, _):
                 self._add("block", self._key(frame_id))
-            case RemoveFrame(frame_id):
-                self._add("remove", self._key(frame_id))
+            case RemoveFrame(frame_id, status):
+                self._add("remove", self._key(frame_id), "1" if status is FrameStatus.FAILED else "")
             case AppendWrites(lineage_id, writes):
                 key = self._lineage_key(lineage_id)
                 # Nobody reads a lineage whose item arrives in this very transition.
@@ -154,8 +163,22 @@ class TransitionEncoder:
                 )
             case Traced(entry, step):
                 frame = self._new.get(entry.frame_id) or self._view.frame(entry.frame_id)
+                self._tell(entry, step, frame)
                 if self._view.trace != "off":
                     self._add("trace", _number(step), encoding.encode_trace(entry, frame, self._view.trace))
+
+    def _tell(self, entry: TraceEntry, step: StepNumber, frame: ExecutionFrame | None) -> None:
+        """The event of a finished step. What opens interrupts and items of concurrent loops is told otherwise."""
+        if frame is None or (entry.step_type, entry.outcome) == ("interrupt", "interrupt"):
+            return
+        plan = self._plan(frame.scope_id)
+        at = plan.step(entry.node_id)
+        if isinstance(at, ForeachNode) and at.mode == "concurrent" and entry.outcome == "loop":
+            return
+        known = entry.next_node_id in plan.positions
+        following = self._position(frame.scope_id, entry.next_node_id) if known else ""
+        position = self._position(frame.scope_id, entry.node_id)
+        self._add("step", _number(step), position, self._key(frame.id), following, entry.outcome)
 
     def _fields(self, fields: dict[str, Json]) -> list[Arg]:
         args: list[Arg] = []

@@ -1,5 +1,5 @@
 -- audit: what an audit of a small run needs, read in one call. Changes nothing.
--- answers audit <header> <heads> <ready> <held> <paused> <leases> <waits> <failed> <open> <holds> <activations> <counts> <due> | gone
+-- answers audit <header> <heads> <ready> <held> <paused> <leases> <waits> <failed> <open> <holds> <activations> <counts> <due> <events> | gone
 if gone() then return answer({'gone'}) end
 local counts = {}
 for _, key in ipairs(call('HKEYS', base .. ACTIVATIONS)) do
@@ -14,4 +14,5 @@ return answer({
   'audit', call('HGETALL', base .. HEADER), call('HGETALL', base .. FRAMES), sets[1], sets[2], sets[3], sets[4], sets[5], sets[6],
   call('HGETALL', base .. OPEN), call('HGETALL', base .. HOLDS), call('HGETALL', base .. ACTIVATIONS), counts,
   call('ZRANGE', base .. DUE, 0, -1),
+  {ms(call('XLEN', base .. EVENTS)), call('XRANGE', base .. EVENTS, '-', '+', 'COUNT', 1), call('XREVRANGE', base .. EVENTS, '+', '-', 'COUNT', 1)},
 })

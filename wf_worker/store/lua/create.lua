@@ -42,5 +42,6 @@ if get('deadline_ms') then
   call('ZADD', base .. DUE, ms(at), 'run')
   attend(at)
 end
+tell('status', 'pending')
 place(key, new_head(ARGV[at + 1], '', scope, '', 'w', ARGV[at + 4]), ARGV[at + 3])
 return answer({'created', ms(now())})

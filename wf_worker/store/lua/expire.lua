@@ -11,7 +11,7 @@ if not head or head[PLACE] ~= 'open' then return answer({'damaged', FRAMES .. ' 
 check_types()
 call('HLEN', base .. CLOSED)
 if o[4] ~= '' then check_activation(o[4]) end
-close_interrupt(number, o)
+close_interrupt(number, o, 'expired')
 call('HSET', base .. CLOSED, number, table.concat({call_id, '', 'expired', ms(now())}, '|'))
 -- Lifted first, as by an answer: the frame itself is not under the hold that it set.
 head[PLACE], head[REV] = 'blocked', revision()

@@ -10,6 +10,7 @@ if ARGV[8] ~= '1' and expiry and tonumber(expiry) > now() then return answer({'a
 check_types()
 local losses, limit = tonumber(head[LOSSES]) + 1, tonumber(ARGV[7])
 head[LOSSES] = tostring(losses)
+tell_of('attempt_failed', key, head, head[ATTEMPT], 'lost')
 set('recovered', tostring((tonumber(get('recovered')) or 0) + 1))
 if losses > 2 * limit + 2 then
   -- Not even the kernel that should have failed this frame came back: what it reads kills its readers.
@@ -18,6 +19,7 @@ if losses > 2 * limit + 2 then
   if head[PURPOSE] == 'lost' then head[PURPOSE] = head[STEP] ~= '' and 'step' or 'walk' end
   call('ZADD', base .. FAILED, ms(now()), key)
   save(key, head)
+  tell_of('step_failed', key, head)
   if not failing() then
     set('failing', '!')
     set('fail_error', ARGV[9])

@@ -9,6 +9,7 @@ check_types()
 set('paused', ARGV[5])
 set('paused_at', ms(now()))
 set('rev', revision())
+tell(ARGV[5] == '1' and 'paused' or 'unpaused')
 if ARGV[5] == '0' then
   set('release', '1')
   release()

@@ -22,7 +22,7 @@ if not head or head[PLACE] ~= 'open' then return answer({'damaged', FRAMES .. ' 
 local steps, count = tonumber(ARGV[9]), tonumber(ARGV[10])
 local refusal = check_operations(11, count, steps)
 if refusal then return answer(refusal) end
-close_interrupt(number, o)
+close_interrupt(number, o, 'answered')
 call('HSET', base .. CLOSED, number, table.concat({call_id, ARGV[7], ARGV[8], ms(now())}, '|'))
 head[PLACE], head[REV] = 'blocked', revision()
 save(key, head)

@@ -22,10 +22,16 @@ for _, key in ipairs(failed) do
   head[FAILURES], head[LOSSES], head[BEGAN] = '0', '0', ''
   place(key, head, head[PURPOSE])
 end
+local open = {}
 for _, number in ipairs(call('HKEYS', base .. OPEN)) do
-  if string.sub(number, 1, 1) ~= 'b' then
-    call('ZADD', shard .. INBOX, words(call('HGET', base .. OPEN, number))[6], run .. '#' .. number)
-  end
+  if string.sub(number, 1, 1) ~= 'b' then open[#open + 1] = tonumber(number) end
+end
+table.sort(open)
+for _, n in ipairs(open) do
+  local number = ms(n)
+  local o = words(call('HGET', base .. OPEN, number))
+  call('ZADD', shard .. INBOX, o[6], run .. '#' .. number)
+  tell('interrupt_opened', number, asking_step(o[1]), o[1], '')
 end
 attend(now())   -- frames that were ready without a message, and whatever has become due meanwhile
 settle()

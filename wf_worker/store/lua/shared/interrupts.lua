@@ -1,7 +1,17 @@
 -- Interrupts: opened by a transition, closed by one answer or by time.
 
+-- The step that people see asking: where a child workflow asks, the one that entered it.
+local function asking_step(key)
+  local head = head_of(key)
+  local at = head
+  while at and at[KIND] ~= 'g' do at = at[PARENT] ~= '' and head_of(at[PARENT]) end
+  local caller = at and head_of(at[PARENT])
+  return caller and caller[NODE] or head and head[NODE] or ''
+end
+
 -- Takes an interrupt out of everything that knows it. It has no deadline any more, and its item counts as active again.
-local function close_interrupt(number, o)
+local function close_interrupt(number, o, how)
+  tell('interrupt_closed', number, asking_step(o[1]), o[1], how)
   call('HDEL', base .. OPEN, number, 'b' .. number)
   call('ZREM', shard .. INBOX, run .. '#' .. number)
   if o[4] ~= '' then call('SREM', base .. WAITING .. o[4], o[5]) end
@@ -17,6 +27,7 @@ local function open_interrupt(key, number, record, after)
   leave(key, head)
   head[PLACE], head[PURPOSE], head[TOKEN], head[OWNER], head[REV], head[SINCE] = 'open', '', '', '', revision(), ms(now())
   save(key, head)
+  tell('interrupt_opened', number, asking_step(key), key, '')
   -- The interrupt holds the outermost activation reached from it outwards before one that lets others continue; the
   -- whole run if none does, nothing if the innermost does.
   local chain = {}

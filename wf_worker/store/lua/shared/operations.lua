@@ -114,7 +114,9 @@ local function apply_operations(from, count, steps)
       leave(a[at], head)
       head[PLACE], head[PURPOSE], head[TOKEN], head[OWNER], head[REV] = 'blocked', '', '', '', revision()
       save(a[at], head)
-    elseif name == 'remove' then     -- key
+    elseif name == 'remove' then     -- key, 1 for an item that failed
+      local head = head_of(a[at])
+      if head and a[at + 1] == '1' then tell_of('item_failed', a[at], head) end
       drop_frame(a[at])
     elseif name == 'writes' then     -- frame key of the lineage, records, then path and visible value by turns
       call('APPEND', base .. LINEAGE .. a[at], a[at + 1])
@@ -149,6 +151,7 @@ local function apply_operations(from, count, steps)
       acts[key] = {a[at + 1], '0', a[at + 2], a[at + 3], a[at + 4], a[at + 5], a[at + 6], a[at + 7], a[at + 8], a[at + 9], a[at + 10], number_of(a[at + 11], before), rev}
       call('HSET', base .. ACTIVATIONS, key, table.concat(acts[key], '|'), key .. ':t', a[at + 12])
       call('SADD', base .. NAMES, key)
+      tell('foreach_opened', acts[key][A_STEP], controller[NODE], a[at + 5], a[at + 1])
       for i = 14, size - 1 do call('HSET', base .. ITEMS .. key, tostring(i - 14), a[at + i]) end
       admit(key)
     elseif name == 'arrive' then     -- activation, index, frame key, status, error record
@@ -157,6 +160,7 @@ local function apply_operations(from, count, steps)
       call('HSET', base .. RESULTS .. key, index, a[at + 3] .. '|' .. revision() .. '\n' .. kept)
       call('DEL', base .. LINEAGE .. frame, base .. OVERLAY .. frame)
       call('HDEL', base .. ITEMS .. key, index)
+      if a[at + 3] ~= 'ok' then tell_of('item_failed', frame, head_of(frame)) end
       call('SREM', base .. WAITING .. key, index)
       drop_frame(frame)
       local act = act_of(key)
@@ -182,6 +186,7 @@ local function apply_operations(from, count, steps)
       wait_for(a[at], head, 'elapsed', after and now() + tonumber(after) or tonumber(a[at + 2]))
     elseif name == 'retry' then      -- frame key, ms from now: the same visit, one failure more
       local head = head_of(a[at])
+      tell_of('attempt_failed', a[at], head, head[ATTEMPT], head[PURPOSE])
       head[FAILURES] = tostring(tonumber(head[FAILURES]) + 1)
       local due, total = now() + tonumber(a[at + 1]), head[LIMITS] ~= '' and limits_of(head)[L_TOTAL] or ''
       if total ~= '' and tonumber(head[BEGAN]) + tonumber(total) <= due then
@@ -207,9 +212,12 @@ local function apply_operations(from, count, steps)
         leave(a[at], head)
         head[PLACE], head[TOKEN], head[OWNER], head[REV] = 'failed', '', '', revision()
         head[PURPOSE], head[LIMITS] = a[at + 3], a[at + 4]
+        tell_of('step_failed', a[at], head)
         call('ZADD', base .. FAILED, ms(now()), a[at])
         save(a[at], head)
       end
+    elseif name == 'step' then       -- step, position, frame key, position of the next step or '', outcome
+      tell('s', number_of(a[at], before), a[at + 1], a[at + 2], a[at + 3], a[at + 4])
     elseif name == 'trace' then      -- step, entry
       local ordinal = (tonumber(get('traced')) or 0) + 1
       set('traced', ms(ordinal))

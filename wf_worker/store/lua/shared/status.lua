@@ -12,6 +12,7 @@ end
 local function set_status(status)
   local old = get('status')
   if old == status then return end
+  status_before = status_before or old
   index_status(old, status)
   set('status', status)
   set('updated', ms(now()))
@@ -76,6 +77,7 @@ local function check_types()
   call('HLEN', base .. OPEN)
   call('ZCARD', base .. DUE)
   call('HLEN', base .. PARKED)
+  call('XLEN', base .. EVENTS)
 end
 
 -- The same for the records of an activation.
@@ -85,8 +87,9 @@ local function check_activation(key)
   call('SCARD', base .. WAITING .. key)
 end
 
--- Writes what the call counted and asks for attention. Every answer is made by this function, so none is forgotten.
+-- Writes what the call counted and tells, and asks for attention. Every answer is made by this function, so none is forgotten.
 local function answer(reply)
+  write_events()
   if new_sequence then call('HSET', base .. HEADER, 'seq', ms(new_sequence)) end
   if soonest and not ended() then
     local score = call('ZSCORE', shard .. ATTENTION, run)
