@@ -281,13 +281,35 @@ class InboxPage(TypedDict):
     next_cursor: str | None
 
 
+class FrameCounts(TypedDict):
+    """How many frames of a run stand where. ``running`` are claimed by a worker, ``waiting`` are due at a time,
+    ``asking`` stand at open interrupts, ``failed`` can be retried. ``parked`` of the ``ready`` are served by nobody who
+    was asked."""
+
+    ready: int
+    held: int
+    paused: int
+    running: int
+    waiting: int
+    asking: int
+    failed: int
+    parked: int
+
+
 class ForeachProgress(TypedDict):
-    """How far an open concurrent foreach is: of ``total`` items ``admitted`` were begun and ``done`` have a result."""
+    """How far an open concurrent foreach is: of ``total`` items ``admitted`` were begun and ``done`` have a result.
+
+    Of those that were begun, ``asking`` wait for an answer while others go on, and ``active`` are under way.
+    ``activation`` names this visit of the loop: frames of its items are ``<activation>:<index>``.
+    """
 
     node_id: str
     frame_id: str
+    activation: str
     total: int
     admitted: int
+    active: int
+    asking: int
     done: int
 
 
@@ -298,7 +320,16 @@ class ProgressView(TypedDict):
     status: RunStatus
     steps_executed: int
     limits: LimitsView
+    frames: FrameCounts
     foreach: list[ForeachProgress]
+
+
+class AuditView(TypedDict):
+    """Whether a run's records agree with one another; ``findings`` are the contradictions, as sentences."""
+
+    run_id: str
+    whole: bool
+    findings: list[str]
 
 
 class CancelView(TypedDict):

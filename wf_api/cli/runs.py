@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from wf_api import strict_json
-from wf_api.cli import output
+from wf_api.cli import checks, output
 from wf_api.cli.events import events
 from wf_api.cli.options import TIMEOUT_DEFAULT, URL_DEFAULT, AsJson, Cursor, Limit, RunId, Timeout, Url
 from wf_api.client import WaitTimeout, WorkflowClient
@@ -221,6 +221,8 @@ def trace(
 
 
 app.command("events")(events)
+app.command("progress")(checks.progress)
+app.command("audit")(checks.audit)
 
 
 @app.command("resume")

@@ -16,6 +16,7 @@ from wf_api.client.calls import DEFAULT_TIMEOUT_SECONDS, DEFAULT_URL, Call, Unti
 from wf_api.client.errors import WaitTimeout, WorkflowApiError
 from wf_api.client.following import Following
 from wf_api.wire import (
+    AuditView,
     CancelView,
     EventPage,
     InboxPage,
@@ -217,6 +218,10 @@ class AsyncWorkflowClient:
     async def progress(self, run_id: str) -> ProgressView:
         """How far the run and its open concurrent loops are."""
         return await self._send(calls.progress(run_id))
+
+    async def audit(self, run_id: str) -> AuditView:
+        """Whether the run's records agree with one another; ``findings`` are the contradictions."""
+        return await self._send(calls.audit(run_id))
 
     async def resume(
         self,

@@ -186,6 +186,11 @@ def interrupts(run_id: str) -> Call:
     return Call("GET", _run(run_id, "interrupts"))
 
 
+def audit(run_id: str) -> Call:
+    """Whether a run's records agree."""
+    return Call("GET", _run(run_id, "audit"))
+
+
 def progress(run_id: str) -> Call:
     """How far a run is."""
     return Call("GET", _run(run_id, "progress"))

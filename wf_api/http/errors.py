@@ -53,6 +53,7 @@ STATUS: Final[Mapping[str, int]] = {
     "run_damaged": 409,
     "interrupt_revision_stale": 409,
     "interrupt_not_resumable": 409,
+    "run_moving": 409,
     "event_id_unknown": 409,
     "events_trimmed": 410,
     # too much, or not what is spoken here

@@ -16,7 +16,9 @@ from wf_api.strict_json import encode
 from wf_api.wire import (
     ENDED,
     MAX_PAGE,
+    AuditView,
     CancelView,
+    FrameCounts,
     InboxEntry,
     InboxPage,
     InterruptList,
@@ -33,7 +35,7 @@ from wf_core.reducers import reducer_definition
 from wf_core.run_state import TraceLevel
 from wf_core.runtime.kernel import check_input
 from wf_worker.durability import Durability
-from wf_worker.errors import RequestRefused, StoreError
+from wf_worker.errors import RequestRefused, RunDamaged, StoreError
 from wf_worker.settings import Settings
 from wf_worker.store.protocol import Created, NewRun, OpenInterrupt, Ready, RunFilter, RunRecord
 from wf_worker.store.runs import RunStore
@@ -307,8 +309,28 @@ class RunService:
             "status": cast(RunStatus, record.status),
             "steps_executed": record.steps_executed,
             "limits": {"max_steps": record.max_steps},
+            "frames": self._counts(record),
             "foreach": [progress_view(activation) for activation in progress],
         }
+
+    def _counts(self, record: RunRecord) -> FrameCounts:
+        counts = self._store.counts(record.incarnation)
+        if record.ended:  # what else is stored of it moves no more
+            counts = {place: count if place == "failed" else 0 for place, count in counts.items()}
+        return cast(FrameCounts, counts)
+
+    def audit_run(self, run_id: str) -> AuditView:
+        """Whether the run's records agree with one another. Never changes one.
+
+        Raises ``run_moving`` for a large run that does not stand still for as long as it is read.
+        """
+        try:
+            findings = self._store.audit(self._incarnation(run_id))
+        except RunDamaged as damage:
+            findings = [damage.message]
+        if findings is None:
+            raise run_not_found(run_id)
+        return {"run_id": run_id, "whole": not findings, "findings": findings}
 
     # ---- answering
 

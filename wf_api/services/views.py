@@ -128,8 +128,11 @@ def progress_view(progress: ActivationProgress) -> ForeachProgress:
     return {
         "node_id": progress.node_id,
         "frame_id": progress.frame_id,
+        "activation": progress.activation,
         "total": progress.total,
         "admitted": progress.admitted,
+        "active": progress.active,
+        "asking": progress.asking,
         "done": progress.done,
     }
 

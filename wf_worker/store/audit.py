@@ -1,8 +1,8 @@
 """Whether a run's records agree with one another.
 
-An audit reads the whole run in one call, so it is for runs of a few thousand frames at most. It proves of what it read
-that every live frame stands in exactly one place, that no window is open which nobody is due to fill, and that what is
-counted twice is counted alike.
+An audit proves of what it read that every live frame stands in exactly one place, that no window is open which nobody
+is due to fill, and that what is counted twice is counted alike. A small run is read in one call; a large one in pages,
+and from the beginning again when it has moved between two of them.
 """
 
 from __future__ import annotations
@@ -12,13 +12,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from wf_worker.errors import RunDamaged
+from wf_worker.errors import RequestRefused, RunDamaged
 from wf_worker.store.memory_state import FINAL
 from wf_worker.store.protocol import Records
 from wf_worker.store.slices import Head
 
 PLACES: Final = ("ready", "held", "paused", "leased", "waits", "failed")
 """Places that have a set of their own, in the order in which the audit call answers them."""
+
+SETS: Final = ("ready", "held", "paused", "leases", "waits", "failed")
+"""The names of those sets."""
+
+SMALL: Final = 2_000
+"""Frames and interrupts of a run that is read in one call."""
+
+PAGE: Final = 500
+PAGED_TRIES: Final = 5
 
 DUE: Final = ("ready", "held", "paused")
 ACTIVATION_WORDS: Final = 13
@@ -29,10 +38,66 @@ def audit_run(records: Records, incarnation: str) -> list[str]:
     reply = records.call("audit", incarnation, "audit")
     if reply[0] == b"gone":
         return []
+    return _findings(reply)
+
+
+def _findings(reply: Sequence[Any]) -> list[str]:
     try:
         return list(_Audit(_read(reply)).findings())
     except (RunDamaged, ValueError, KeyError) as error:
         return [f"a record cannot be read: {error}"]
+
+
+def audit_any(records: Records, incarnation: str, *, small: int = SMALL, page: int = PAGE) -> list[str] | None:
+    """Every contradiction found in a run of any size, as sentences; None when there is no such run.
+
+    A run of up to ``small`` frames and interrupts is read in one call, a larger one by ``page`` records at a time.
+    Raises :class:`RequestRefused` with ``run_moving`` for a large run that is never the same for as long as it is read.
+    """
+    for _ in range(PAGED_TRIES):
+        first = records.call("audit_page", incarnation, "audit", "header", "0", page)
+        if first[0] == b"gone":
+            return None
+        _, frames, interrupts = first[3]
+        if int(frames) + int(interrupts) <= small:
+            return audit_run(records, incarnation)
+        reply = _in_pages(records, incarnation, first, page)
+        if reply is not None:
+            return _findings(reply)
+    raise RequestRefused(
+        "the run changes faster than it can be read",
+        code="run_moving",
+        hint="pause the run, let its handlers end, and ask again",
+    )
+
+
+def _in_pages(records: Records, incarnation: str, first: Sequence[Any], page: int) -> Sequence[Any] | None:
+    """What the audit call answers of a run, read page by page; None when the run moved meanwhile."""
+    sequence, (header, _, _) = first[1], first[3]
+    read: dict[str, list[Any]] = {}
+    for record in ("f", *SETS, "open", "holds", "a", "due", "e"):
+        read[record], cursor = [], b""
+        while cursor != b"0":
+            answer = records.call("audit_page", incarnation, "audit", record, cursor or b"0", page)
+            if answer[0] == b"gone" or answer[1] != sequence:
+                return None
+            cursor = answer[2]
+            read[record] += answer[3]
+    activations, counts = _apart(read["a"])
+    sets = [list(dict.fromkeys(read[name])) for name in SETS]
+    due = list(dict.fromkeys(read["due"]))
+    return ["audit", header, read["f"], *sets, read["open"], read["holds"], activations, counts, due, read["e"]]
+
+
+def _apart(rows: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
+    """Activations and templates by key, and the two counts of each activation."""
+    activations: list[bytes] = []
+    counts: dict[bytes, tuple[bytes, bytes]] = {}
+    for key, head, results, waiting in zip(*[iter(rows)] * 4, strict=True):
+        activations += [key, head]
+        if not key.endswith(b":t"):
+            counts[key] = (results, waiting)
+    return activations, [part for key, sizes in counts.items() for part in (key, *sizes)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import Any, Final
 from wf_core.run_state import Json
 from wf_worker.errors import RunDamaged
 from wf_worker.queues import NORMAL
+from wf_worker.store.audit import audit_any
 from wf_worker.store.calls import StoreCalls, text_of
 from wf_worker.store.encoding import from_bytes, to_bytes
 from wf_worker.store.protocol import (
@@ -137,11 +138,23 @@ class Looking(StoreCalls):
     def progress(self, incarnation: str) -> list[ActivationProgress]:
         """How far every open concurrent foreach is, without reading frames."""
         progress: list[ActivationProgress] = []
-        for head, template, done in self.records.progress(incarnation):
+        for key, head, template, done, asking in self.records.progress(incarnation):
             words = head.decode().split("|")
             made = from_bytes(template, "activation template")
-            progress.append(ActivationProgress(made[2], made[4], int(words[0]), int(words[1]), done))
+            total, admitted = int(words[0]), int(words[1])
+            progress.append(ActivationProgress(made[2], made[4], key, total, admitted, done, asking))
         return progress
+
+    def counts(self, incarnation: str) -> dict[str, int]:
+        """How many frames are ``ready``, ``held``, ``paused``, ``running``, ``waiting``, ``failed`` or ``asking``.
+
+        ``parked`` are those of the ready that a worker gave back because it does not serve them.
+        """
+        return self.records.counts(incarnation)
+
+    def audit(self, incarnation: str) -> list[str] | None:
+        """Every contradiction in the run's records, as sentences; None when there is no such run. Never changes one."""
+        return audit_any(self.records, incarnation)
 
     def waits_until(self, incarnation: str) -> int | None:
         """When the first of the steps that wait for a time goes on, in ms since the epoch; None when none waits."""

@@ -115,12 +115,27 @@ class MemoryRecords:
             opened = self._run(incarnation).open.get(str(number))
             return None if opened is None else (opened.text(), opened.record)
 
-    def progress(self, incarnation: str) -> list[tuple[bytes, bytes, int]]:
+    def progress(self, incarnation: str) -> list[tuple[str, bytes, bytes, int, int]]:
         with self._lock:
             run = self._run(incarnation)
             return [
-                (act.text(), run.templates[key], len(run.results.get(key, {}))) for key, act in run.activations.items()
+                (key, act.text(), run.templates[key], len(run.results.get(key, {})), len(run.waiting.get(key, ())))
+                for key, act in run.activations.items()
             ]
+
+    def counts(self, incarnation: str) -> dict[str, int]:
+        with self._lock:
+            run = self._run(incarnation)
+            return {
+                "ready": len(run.ready),
+                "held": len(run.held),
+                "paused": len(run.paused),
+                "running": len(run.leases),
+                "waiting": len(run.waits),
+                "failed": len(run.failed),
+                "asking": len(run.open),
+                "parked": len(run.parked),
+            }
 
     def parked_runs(self, shard: int) -> list[str]:
         with self._lock:

@@ -682,8 +682,44 @@ def audit(call: Call, args: Arguments) -> Answer:
     return call.answer("audit", header, heads, *sets, opened, holds, activations, counts, deadlines, events)
 
 
+_AUDITED_FIELDS: Final = ("status", "failing", "paused", "release", "seq", "steps", "max_steps", "rev", "events")
+
+
+def audit_page(call: Call, args: Arguments) -> Answer:
+    """What an audit reads of one record. In memory it is one page."""
+    if call.gone():
+        return call.answer("gone")
+    run, name = call.run, args.text()
+    page: Answer
+    match name:
+        case "header":
+            header = [
+                part for field in _AUDITED_FIELDS if field in run.header for part in (field.encode(), run.header[field])
+            ]
+            page = [header, str(len(run.frames)).encode(), str(2 * len(run.open)).encode()]
+        case "e":
+            told = [[f"{event.ordinal}-0".encode(), [b"e", event.text]] for event in run.events]
+            page = [str(len(told)).encode(), told[:1], told[-1:]]
+        case "f":
+            page = [part for key, head in run.frames.items() for part in (key.encode(), head.text())]
+        case "open":
+            page = [part for number, opened in run.open.items() for part in (number.encode(), opened.text())]
+        case "holds":
+            page = [part.encode() for pair in run.holds.items() for part in pair]
+        case "a":
+            page = []
+            for key, act in run.activations.items():
+                sizes = (len(run.results.get(key, {})), len(run.waiting.get(key, ())))
+                page += [key.encode(), act.text(), *(str(size).encode() for size in sizes)]
+                page += [f"{key}:t".encode(), b"", b"", b""]
+        case _:
+            page = [key.encode() for key in by_score(getattr(run, name))]
+    return call.answer("audit_page", call.number("seq"), 0, page)
+
+
 SCRIPTS: Final[Mapping[str, Callable[[Call, Arguments], Answer]]] = {
     "audit": audit,
+    "audit_page": audit_page,
     "cancel": cancel,
     "claim": claim,
     "commit": commit,

@@ -79,8 +79,12 @@ class Records(Protocol):
         """Head and record of one open interrupt."""
         ...
 
-    def progress(self, incarnation: str) -> list[tuple[bytes, bytes, int]]:
-        """Open concurrent activations: head, template, number of results."""
+    def progress(self, incarnation: str) -> list[tuple[str, bytes, bytes, int, int]]:
+        """Open concurrent activations: key, head, template, number of results, of items that wait for an answer."""
+        ...
+
+    def counts(self, incarnation: str) -> dict[str, int]:
+        """How many frames stand at each place, by the sizes of the sets alone, and how many of the ready are parked."""
         ...
 
     def parked_runs(self, shard: int) -> list[str]:
@@ -367,9 +371,18 @@ class ActivationProgress:
 
     node_id: str
     frame_id: str
+    activation: str
+    """Its key: items are frames ``<key>:<index>``."""
     total: int
     admitted: int
     done: int
+    asking: int = 0
+    """Items that wait for an answer while others go on."""
+
+    @property
+    def active(self) -> int:
+        """Items that are under way."""
+        return self.admitted - self.done - self.asking
 
 
 @dataclass(frozen=True, slots=True)

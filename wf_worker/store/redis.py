@@ -30,6 +30,16 @@ SHARED: Final = ("records", "events", "places", "windows", "status", "reading", 
 """What every script begins with, in an order in which each part knows those before it."""
 
 
+_COUNTED_SETS: Final = {
+    "ready": "READY",
+    "held": "HELD",
+    "paused": "PAUSED",
+    "running": "LEASES",
+    "waiting": "WAITS",
+    "failed": "FAILED",
+}
+
+
 @functools.cache
 def script_text(name: str) -> str:
     """A whole script: key names, what all share, its own text."""
@@ -236,15 +246,30 @@ class RedisRecords:
             raise RunDamaged(f"interrupt {number} has no record", path=f"open[{number}]")
         return head, record
 
-    def progress(self, incarnation: str) -> list[tuple[bytes, bytes, int]]:
+    def progress(self, incarnation: str) -> list[tuple[str, bytes, bytes, int, int]]:
         base = self.keys.base(incarnation)
         fields = self._guard(lambda: cast("dict[bytes, bytes]", self.client.hgetall(base + RUN_KEYS["ACTIVATIONS"])))
         acts = [name for name in fields if not name.endswith(b":t")]
         pipe: Any = self.client.pipeline(transaction=False)  # pyright: ignore[reportUnknownMemberType]
         for name in acts:
             pipe.hlen(base + RUN_KEYS["RESULTS"] + name.decode())
-        counts = self._guard(lambda: cast("list[int]", pipe.execute())) if acts else []
-        return [(fields[name], fields[name + b":t"], done) for name, done in zip(acts, counts, strict=True)]
+            pipe.scard(base + RUN_KEYS["WAITING"] + name.decode())
+        sizes = self._guard(lambda: cast("list[int]", pipe.execute())) if acts else []
+        return [
+            (name.decode(), fields[name], fields[name + b":t"], sizes[2 * i], sizes[2 * i + 1])
+            for i, name in enumerate(acts)
+        ]
+
+    def counts(self, incarnation: str) -> dict[str, int]:
+        base = self.keys.base(incarnation)
+        pipe: Any = self.client.pipeline(transaction=False)  # pyright: ignore[reportUnknownMemberType]
+        for name in _COUNTED_SETS.values():
+            pipe.zcard(base + RUN_KEYS[name])
+        pipe.hlen(base + RUN_KEYS["OPEN"])
+        pipe.hlen(base + RUN_KEYS["PARKED"])
+        *sizes, opened, parked = self._guard(lambda: cast("list[int]", pipe.execute()))
+        found = dict(zip(_COUNTED_SETS, sizes, strict=True))
+        return {**found, "asking": opened // 2, "parked": parked}  # an open interrupt is a head and a record
 
     def parked_runs(self, shard: int) -> list[str]:
         client: Any = self.client

@@ -25,7 +25,7 @@ from wf_api.http.requests import (
 )
 from wf_api.http.responses import JsonResponse
 from wf_api.services.runs import RunService
-from wf_api.wire import CancelView, InterruptList, ProgressView, RunPage, RunView, TracePage
+from wf_api.wire import AuditView, CancelView, InterruptList, ProgressView, RunPage, RunView, TracePage
 from wf_worker.settings import Settings
 
 
@@ -67,6 +67,11 @@ def run_routes(runs: RunService, offload: Offload, settings: Settings) -> APIRou
     async def run_progress(run_id: str, _: Annotated[NoQuery, Query()]) -> Response:
         """How far the run and its open concurrent loops are."""
         return JsonResponse(await offload(runs.run_progress, run_id))
+
+    @router.get("/{run_id}/audit", responses=answers(AuditView))
+    async def audit_run(run_id: str, _: Annotated[NoQuery, Query()]) -> Response:
+        """Whether the run's records agree with one another. Reads all frames that live, and changes nothing."""
+        return JsonResponse(await offload(runs.audit_run, run_id))
 
     async def answer(request: Request, run_id: str, key: str | None, body: ResumeInterrupt) -> Response:
         run = await offload(
