@@ -1,0 +1,62 @@
+"""One job: what to publish, what to start it with, and how it must end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from tests.simulation.test_equality import sequential, trace_of
+from tests.support.random_flows import out_of_order
+from wf_api.wire import RunView, TraceEntryView
+from wf_core.models import Workflow
+from wf_core.run_state import RunState
+
+
+@dataclass
+class Job:
+    """A workflow with those that it enters, and an input. The expected end is worked out when the job is made."""
+
+    workflow: Workflow
+    workflow_input: dict[str, Any]
+    children: Mapping[str, Workflow] = field(default_factory=dict[str, Workflow])
+    expected: RunState | None = field(init=False)
+    """The run in memory; None where it fails."""
+
+    def __post_init__(self) -> None:
+        self.expected = sequential(self.workflow, self.workflow_input, self.children)
+
+    def faults(self, run: RunView, trace: Sequence[TraceEntryView]) -> list[str]:
+        """What is wrong with an ended run."""
+        if self.expected is None:
+            error = run["error"]
+            right = run["status"] == "failed" and error is not None and "unlucky" in error["message"]
+            return [] if right else [f"ended {run['status']} ({error}) instead of failing"]
+        found: list[str] = []
+        if (run["status"], run["outcome"]) != ("completed", self.expected.outcome):
+            found.append(f"ended {run['status']} with outcome {run['outcome']} ({run['error']})")
+            return found
+        if run["output"] != self.expected.output:
+            found.append(f"output {run['output']!r} instead of {self.expected.output!r}")
+        elif (line := out_of_order(run["output"].get("log", []))) is not None:
+            found.append(f"line out of order: {line}")
+        seen, known = trace_of(cast("list[dict[str, Any]]", list(trace))), self.expected_trace()
+        if seen != known:
+            more, missing = list((seen - known).elements()), list((known - seen).elements())
+            found.append(f"trace has {more[:2]} too much and lacks {missing[:2]} ({len(more)}, {len(missing)})")
+        return found
+
+    def expected_trace(self) -> Counter[str]:
+        """The trace of the run in memory, as a multiset."""
+        assert self.expected is not None
+        names = ("frame_id", "node_id", "step_type", "resolved_input", "outcome", "next_node_id", "output")
+        return trace_of(
+            [
+                {
+                    **{name: getattr(entry, name) for name in names},
+                    "state_changes": [{"path": path, "value": value} for path, value in entry.state_changes.items()],
+                }
+                for entry in self.expected.trace
+            ]
+        )
