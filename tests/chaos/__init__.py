@@ -4,8 +4,9 @@
     somebody who answers ──┘               └──────► proxy ──► broker  (Valkey, nothing kept)
                                         wf worker (several) ──┘ both
 
-Each customer starts one run after another under an idempotency key, repeats what was not answered, waits for the end and
-compares it with what the engine in memory says of the same workflow. Meanwhile disturbances are drawn from the seed.
+Each customer starts one run after another under an idempotency key, repeats what was not answered, waits for the end
+and compares it with what the engine in memory says of the same workflow. Meanwhile disturbances are drawn from the
+seed.
 
     module           holds
     ---------------  ------------------------------------------------------------------------------------------

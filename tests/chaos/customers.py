@@ -102,14 +102,20 @@ class Customer:
                 raise Overdue(f"it is still {run['status']}, {run['steps_executed']} steps done")
             time.sleep(pause)
             pause = min(1.0, 1.5 * pause)
-        trace: list[TraceEntryView] = []
-        while (page := self._repeat(lambda: self.client.trace(run_id, start=len(trace), limit=100)))["trace"]:
-            trace += page["trace"]
-        faults = job.faults(run, trace)
+        faults = job.faults(run, self._trace(run_id))
         under_key = [entry["run_id"] for entry in self._repeat(lambda: self.client.list(tags={"key": key}))["runs"]]
         if under_key != [run_id]:
             faults.append(f"its key led to the runs {under_key}")
         self.ledger.judged(run_id, shape, run["status"], run["recovered_frames"], faults)
+
+    def _trace(self, run_id: str) -> list[TraceEntryView]:
+        trace: list[TraceEntryView] = []
+        start: int | None = 0
+        while start is not None:
+            page = self._repeat(lambda start=start: self.client.trace(run_id, start=start, limit=100))
+            trace += page["trace"]
+            start = page["next_start"]
+        return trace
 
     def _repeat(self, call: Callable[[], T]) -> T:
         """What a careful customer does: the same request again, until it is answered."""

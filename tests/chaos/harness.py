@@ -106,7 +106,7 @@ class Chaos:
     # ---- disturbing
 
     def _disturb(self) -> None:
-        """Each kind of disturbance in a thread with a random source of its own, so that the seed decides its schedule."""
+        """Each kind of disturbance in a thread with a random source of its own: so the seed decides its schedule."""
         until = time.monotonic() + 60 * self.minutes
         kinds = [
             _thread(lambda name=name, every=every: self._repeat(name, every, until), f"disturbance {name}")
@@ -152,8 +152,8 @@ class Chaos:
         self.done.update(f"{name} fell" for name in fallen)
         ledger = self.ledger
         say(
-            f"{phase}, {max(0, until - time.monotonic()):.0f} s left: {ledger.ended} runs judged, {len(ledger.open)} open, "
-            f"{ledger.recovered} recovered, {len(ledger.wrong)} wrong, {len(ledger.lost)} lost; "
+            f"{phase}, {max(0, until - time.monotonic()):.0f} s left: {ledger.ended} runs judged, "
+            f"{len(ledger.open)} open, {ledger.recovered} recovered, {len(ledger.wrong)} wrong, {len(ledger.lost)} lost; "
             f"{self.installation.kills} kills, {self.installation.restarts} restarts"
         )
 

@@ -1,7 +1,7 @@
 """What happens to an installation: each disturbance is a function of it and of a random source.
 
-It may take as long as it lasts; those of one kind never overlap, and when it returns the disturbance is over. It says in
-a few words what it did. A new one is a function like those in :data:`DISTURBANCES`.
+It may take as long as it lasts; those of one kind never overlap, and when it returns the disturbance is over. It says
+in a few words what it did. A new one is a function like those in :data:`DISTURBANCES`.
 """
 
 from __future__ import annotations
