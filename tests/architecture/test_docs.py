@@ -101,3 +101,23 @@ def test_every_setting_is_described_under_its_variable_name(name: str) -> None:
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_every_store_script_is_described_in_the_data_model(name: str) -> None:
     assert f"| `{name}` |" in (ROOT / "docs" / "data-model.md").read_text(encoding="utf-8")
+
+
+NAMED_TEST: Final = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
+CRASH_ROW: Final = re.compile(
+    r"^\| (?:API|Worker|All workers|Sweeper|Broker|Network|Store|Replica|Handler) \|.*$", re.MULTILINE
+)
+
+
+def test_every_test_that_a_document_names_exists() -> None:
+    named = {pair for document in documents() for pair in NAMED_TEST.findall(document.read_text(encoding="utf-8"))}
+    texts = {path: (ROOT / path).read_text(encoding="utf-8") for path, _ in named if (ROOT / path).is_file()}
+
+    assert [f"{path}::{name}" for path, name in sorted(named) if f"def {name}(" not in texts.get(path, "")] == []
+
+
+def test_every_crash_point_names_the_test_that_shows_it() -> None:
+    rows = CRASH_ROW.findall((ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8"))
+
+    assert len(rows) > 30
+    assert [row for row in rows if not NAMED_TEST.search(row)] == []
