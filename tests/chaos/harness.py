@@ -153,7 +153,8 @@ class Chaos:
         ledger = self.ledger
         say(
             f"{phase}, {max(0, until - time.monotonic()):.0f} s left: {ledger.ended} runs judged, "
-            f"{len(ledger.open)} open, {ledger.recovered} recovered, {len(ledger.wrong)} wrong, {len(ledger.lost)} lost; "
+            f"{len(ledger.open)} open, {ledger.recovered} recovered, "
+            f"{len(ledger.wrong)} wrong, {len(ledger.lost)} lost; "
             f"{self.installation.kills} kills, {self.installation.restarts} restarts"
         )
 
