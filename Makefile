@@ -19,7 +19,7 @@ MOVED := moved
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check map props sim chaos mutants bench fmt dev clean moved
+.PHONY: help demo test check map props sim sabotage chaos mutants bench fmt dev clean moved
 
 help:
 	@echo 'make demo    a real job on worker processes; options: make demo DEMO_ARGS="--yes --kill-worker"'
@@ -30,6 +30,7 @@ help:
 	@echo 'make props   random workflows over every engine: make props N=2000 SEED=0'
 	@echo 'make mutants small changes to the core, one at a time, each of which a test has to notice'
 	@echo 'make sim     random workflows under faults: make sim SEEDS=10000 SEED=0'
+	@echo 'make sabotage  rules of the store switched off, one at a time, each of which make sim has to notice'
 	@echo 'make chaos   real processes killed, stopped and cut off at random: make chaos MINUTES=5 CHAOS_ARGS="--seed 1"'
 	@echo 'make bench   the in-memory engine on 10,000 and 100,000 items'
 	@echo 'make fmt     format, and repair what the linter can'
@@ -69,6 +70,9 @@ mutants: .venv/.ready
 
 sim: .venv/.ready
 	@$(PY) -m tests.sim --seeds $(SEEDS) --first $(SEED)
+
+sabotage: .venv/.ready
+	@$(PY) -m tests.sabotage
 
 chaos: .venv/.ready
 	@$(PY) -m tests.chaos --minutes $(MINUTES) $(CHAOS_ARGS)

@@ -10,21 +10,15 @@ from __future__ import annotations
 
 import argparse
 import logging
-import random
 import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
-from tests.simulation.test_equality import CRUEL, HARSH, compare, sequential
-from tests.support.random_flows import FlowMaker
-from tests.support.simulation import Faults, Simulation
+from tests.support.history import START_MS
+from tests.support.simulated_places import Place, ValkeyPlace
+from tests.support.simulation import CRUEL, HARSH, REORDER, Faults, Simulation, scenario_of
 from tests.support.valkey import EmbeddedValkey
-from wf_worker.store.keys import Keys
-from wf_worker.store.redis import RedisRecords, connect
-
-REORDER = Faults(drop=0, double=0.1, crash=0, freeze=0, jump=0)
 
 
 def main() -> int:
@@ -54,28 +48,23 @@ def main() -> int:
 
 def one(seed: int, server: EmbeddedValkey, ends: Counter[str], seen: Counter[str]) -> str | None:
     """What is wrong with the workflow of a seed, or None."""
-    maker = FlowMaker(random.Random(seed))
-    workflow, workflow_input = maker.make()
-    report = workflow.validate_structure()
+    scenario = scenario_of(seed, ())
+    report = scenario.workflow.validate_structure()
     if not report.ok:
         return f"the workflow is not valid: {report.errors}"
-    expected = sequential(workflow, workflow_input, maker.children)
-    stores: list[tuple[str, Any, Faults]] = [("the store in memory", None, CRUEL if seed % 2 else HARSH)]
+    places: list[tuple[str, Place | None, Faults]] = [("the store in memory", None, CRUEL if seed % 2 else HARSH)]
     if seed % 4 == 0:
-        with server.client() as client:
-            client.flushall()
-        stores.append(("Valkey", RedisRecords(connect(server.url), Keys()), REORDER))
-    for name, records, faults in stores:
-        simulation = Simulation(seed, workflow, workflow_input, faults, maker.children, records)
+        places.append(("Valkey", ValkeyPlace(server.url, START_MS, small=scenario.small), REORDER))
+    for name, place, faults in places:
+        simulation = Simulation(seed, scenario, faults, place)
         try:
-            record = simulation.run()
-            compare(simulation, record, expected)
+            simulation.run()
         except AssertionError as error:
             return f"over {name}: {str(error)[:2000]}"
         finally:
-            if records is not None:
-                records.close()
-        ends[record.status] += 1
+            if isinstance(place, ValkeyPlace):
+                place.close()
+        ends.update({what: count for what, count in simulation.seen.items() if what.startswith("ended")})
         seen.update(simulation.seen)
     return None
 

@@ -209,3 +209,13 @@ def test_a_budget_that_is_used_up_already_is_refused(case: StoreCase, budget: in
 
     assert failing.store.retry_failed(failing.incarnation, max_steps=budget)[0] == "budget"
     assert case.contents() == before
+
+
+def test_a_cancellation_that_came_too_late_does_not_end_the_run_when_it_is_executed_again(case: StoreCase) -> None:
+    run = failed(case)
+    assert run.store.cancel(run.incarnation) == "over"
+    go_on(run)
+
+    assert case.records.again(case.records.last("cancel"))[0] == b"changed"
+
+    assert run.status == "running"

@@ -1,12 +1,14 @@
 """Random valid workflows with handlers whose results show everything they saw.
 
 A handler appends a line that holds a digest of the log it could read. Whoever reads a sibling's uncommitted write, or
-misses one of its own, or replays a barrier in another order, ends with another log.
+misses one of its own, or replays a barrier in another order, ends with another log. Some loops go over that very log,
+so that their items, too, belong to one history only.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import random
 import re
 from dataclasses import dataclass, field
@@ -15,10 +17,15 @@ from typing import Any
 from wf_core.models import Workflow
 from wf_core.run_state import RuntimeContext
 
+LINE = {
+    "type": "object",
+    "properties": {"text": {"type": "string"}, "value": {"type": "integer"}, "children": {"type": "array"}},
+}
+"""What a handler appends to the log. It has what an item of a loop has, so that loops can go over the log."""
 STATE = {
     "type": "object",
     "properties": {
-        "log": {"type": "array", "reducer": "wf.std.append", "default": []},
+        "log": {"type": "array", "reducer": "wf.std.append", "default": [], "items": LINE},
         "total": {"type": "integer", "reducer": "wf.std.add", "default": 0},
         "answers": {"type": "array", "reducer": "wf.std.append", "default": []},
         "errors": {"type": "array", "reducer": "wf.std.append", "default": []},
@@ -33,28 +40,30 @@ NODE_DEF = {
 
 
 def digest(value: Any) -> str:
-    return hashlib.md5(repr(value).encode()).hexdigest()[:6]
+    return hashlib.md5(json.dumps(value, sort_keys=True).encode()).hexdigest()[:6]
 
 
-def note(payload: dict[str, Any], ctx: RuntimeContext) -> dict[str, Any]:
-    """The one handler. Items whose value is 13 fail; on workers a flaky step fails in its first attempts, too."""
+def note(payload: dict[str, Any], ctx: RuntimeContext, nonce: str = "-", *, mended: bool = False) -> dict[str, Any]:
+    """The one handler. Items whose value is 13 fail, unless that was ``mended``; on workers a flaky step fails in its
+    first attempts, too. A ``nonce`` tells what one call gave from what any other one did."""
     if getattr(ctx, "attempt", 100) <= payload.get("flaky", 0):
         raise ConnectionError("try again")
-    if payload["value"] == 13:
+    if payload["value"] == 13 and not mended:
         raise ValueError(f"unlucky at {payload['step']}")
     place = "/".join(f"{entry.node_id}[{entry.index}]={entry.item['value']}" for entry in ctx.foreach.values())
-    return {"line": f"{payload['step']} {place} {digest(payload['log'])}", "n": payload["value"]}
+    text = f"{payload['step']} {place} {nonce} {digest(payload['log'])}"
+    return {"line": {"text": text, "value": payload["value"], "children": []}, "n": payload["value"]}
 
 
-def out_of_order(log: list[str]) -> str | None:
+def out_of_order(log: list[dict[str, Any]]) -> str | None:
     """A line that stands before one of an earlier item, or None.
 
     An oracle that knows nothing of the engines: whatever runs together, and on whatever worker, the lines of one step
     stand in the order of its items. (A child's lines come with each of its calls, so only the root's steps are asked.)
     """
     last: dict[str, tuple[int, ...]] = {}
-    for line in log:
-        step, place, _ = line.split(" ")
+    for line in (entry["text"] for entry in log):
+        step, place, *_ = line.split(" ")
         if step.startswith("child"):
             continue
         indexes = tuple(int(text) for text in re.findall(r"\[(\d+)\]", place))
@@ -78,6 +87,8 @@ class FlowMaker:
     interrupts: bool = True
     failures: bool = True
     subgraphs: bool = True
+    taken_in: bool = True
+    """Whether loops may take in the failures of their items; else each fails the run, which can be retried."""
     nodes: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     edges: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
     children: dict[str, Workflow] = field(default_factory=dict[str, Workflow])
@@ -117,7 +128,9 @@ class FlowMaker:
         """A sequence of steps; gives the routes that leave it."""
         exits: list[tuple[str, str]] = [entered] if entered else []
         for _ in range(self.rng.randrange(1, 4)):
-            weights = [5, 4 if depth else 0, 2, 1, int(self.interrupts), int(self.subgraphs and depth > 0)]
+            # Nested loops are where people are asked in the most ways.
+            asks = (3 if len(owners) > 1 else 1) if self.interrupts else 0
+            weights = [5, 4 if depth else 0, 2, 1, asks, int(self.subgraphs and depth > 0)]
             kind = self.rng.choices(["node", "foreach", "condition", "wait", "interrupt", "subgraph"], weights)[0]
             first, exits_after = getattr(self, f"_{kind}")(owners, depth)
             for source, outcome in exits:
@@ -193,7 +206,13 @@ class FlowMaker:
         step = self._id("s")
         name = f"child{self.rng.getrandbits(32):08x}"
         maker = FlowMaker(
-            self.rng, depth - 1, self.interrupts, self.failures, children=self.children, prefix=f"{name}_"
+            self.rng,
+            depth - 1,
+            self.interrupts,
+            self.failures,
+            taken_in=self.taken_in,
+            children=self.children,
+            prefix=f"{name}_",
         )
         child = maker._workflow(name)
         self.children[name] = child
@@ -219,8 +238,10 @@ class FlowMaker:
     def _foreach(self, owners: list[str], depth: int) -> tuple[str, list[tuple[str, str]]]:
         step = self._id("f")
         over = f"context.foreach.{owners[-1]}.item.children" if owners else "input.tree"
+        if not owners and not self.prefix and self.rng.random() < 0.3:
+            over, depth = "state.log", 1
         mode = self.rng.choice(["serial", "concurrent"])
-        action = self.rng.choice(["fail", "skip", "collect"]) if self.failures else "fail"
+        action = self.rng.choice(["fail", "skip", "collect"]) if self.failures and self.taken_in else "fail"
         active = self.rng.randrange(1, 4)
         node: dict[str, Any] = {"id": step, "type": "foreach", "over": over, "as": f"as_{step}", "mode": mode}
         if mode == "concurrent":

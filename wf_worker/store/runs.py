@@ -134,7 +134,15 @@ class RunStore(Flows, Answers, Looking, Events):
     def cancel(self, incarnation: str, *, reason: str | None = None) -> str:
         """Ends a run at once: ``cancelled``, ``over`` when it had ended, ``gone``."""
         error = to_bytes({"type": "cancelled", "message": reason or "cancelled", "node_id": None, "frame_id": None})
-        return self._call("cancel", incarnation, self._new_id(), "", error).word
+        call_id = self._new_id()
+        while True:
+            # It names the header that it was decided on: executed again later, it does not reach a run that was
+            # retried meanwhile.
+            header = self.records.header(incarnation, ("rev",))
+            revision = "" if header is None else text_of(header.get("rev", b""))
+            reply = self._call("cancel", incarnation, call_id, revision, error)
+            if reply.word != "changed":
+                return reply.word
 
     def pause(self, incarnation: str, *, on: bool) -> tuple[str, tuple[Ready, ...]]:
         """Stops new claims, or lets them go on: ``paused``, ``running``, ``over`` or ``gone``."""
