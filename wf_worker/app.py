@@ -44,6 +44,8 @@ CHOSEN: Final[Mapping[str, Any]] = {
     "worker_hijack_root_logger": False,
     "broker_connection_retry_on_startup": True,
     "broker_connection_max_retries": None,
+    # A broker that is full refuses commands of the transport: without this a worker ends at the first of them.
+    "broker_channel_error_retry": True,
     # Running handlers end in peace on a shutdown; what does not end in time is recovered by its lease.
     "worker_soft_shutdown_timeout": 30.0,
     "task_default_delivery_mode": "persistent",

@@ -33,8 +33,9 @@ from wf_worker.dispatch import Dispatcher
 from wf_worker.errors import PayloadTooLarge, RunDamaged, StoreError, StoreUnavailable
 from wf_worker.handlers import HandlerRegistry
 from wf_worker.leases import HeldClaim, LeaseKeeper
+from wf_worker.patience import patiently
 from wf_worker.store.protocol import Claim, CommitStatus, Ready, Refusal, Refused
-from wf_worker.store.runs import RunStore
+from wf_worker.store.runs import RunStore, new_call_id
 from wf_worker.store.slices import StoredSlice
 
 log = logging.getLogger("wf.steps")
@@ -72,7 +73,8 @@ class StepRunner:
 
     def run(self, message: Ready) -> StepEnd:
         """Claims, executes and commits the frame a message names."""
-        claim = self.store.claim(message, owner=self.owner)
+        token = new_call_id()  # the same for every try: a claim whose answer was lost is ours already
+        claim = self._patiently(lambda: self.store.claim(message, owner=self.owner, token=token))
         if isinstance(claim, Refusal):
             log.debug("message refused run=%s frame=%s: %s", message.incarnation, message.frame, claim.reason.value)
             self._dispatch(claim.ready)
@@ -190,7 +192,8 @@ class StepRunner:
                 transition = self._decide(claim, partial(_ask, rule, walk))
             except _ClaimLost:
                 return StepEnd.DISCARDED
-            committed = self.store.commit(claim, transition)
+            commit = partial(self.store.commit, claim, transition, call_id=new_call_id())
+            committed = self._patiently(commit)
             match committed.status:
                 case CommitStatus.BUDGET:
                     left = committed.left
@@ -203,10 +206,13 @@ class StepRunner:
                     return StepEnd.COMMITTED
 
     def _decide(self, claim: Claim, rule: Callable[[StoredSlice], T]) -> T:
-        decided = self.store.decide(claim, rule)
+        decided = self._patiently(lambda: self.store.decide(claim, rule))
         if isinstance(decided, Refused):
             raise _ClaimLost
         return decided
+
+    def _patiently(self, call: Callable[[], T]) -> T:
+        return patiently(call, lease_ms=self.store.lease_ms)
 
     def _dispatch(self, ready: tuple[Ready, ...]) -> None:
         try:
