@@ -94,6 +94,7 @@ class Outside:
 class Message:
     """One Celery message on its way."""
 
+    queue: str
     kwargs: dict[str, Any]
     headers: dict[str, Any]
 
@@ -116,9 +117,10 @@ class SimulatedCelery:
         self._broker = broker
         self.amqp = SimpleNamespace(producer_pool=SimpleNamespace(acquire=lambda **_: SimpleNamespace(release=bool)))
 
-    def send_task(self, _name: str, *, kwargs: dict[str, Any], headers: dict[str, Any], **_: Any) -> None:
-        """Puts a message into the queue."""
-        self._gate.call("send", lambda: self._send(Message(dict(kwargs), dict(headers))))
+    def send_task(self, _name: str, *, queue: Any, kwargs: dict[str, Any], headers: dict[str, Any], **_: Any) -> None:
+        """Puts a message into its queue."""
+        message = Message(queue.name, dict(kwargs), dict(headers))
+        self._gate.call("send", lambda: self._send(message))
 
     def _send(self, message: Message) -> None:
         if self._broker.down:
@@ -132,9 +134,10 @@ class SimulatedCelery:
 
     channel = connection_for_write
 
-    def queue_declare(self, **_: Any) -> Any:
-        """How many messages nobody has taken."""
-        return SimpleNamespace(message_count=self._gate.call("queue", lambda: len(self._broker.messages)))
+    def queue_declare(self, queue: str, **_: Any) -> Any:
+        """How many messages of a queue nobody has taken."""
+        count = self._gate.call("queue", lambda: sum(m.queue == queue for m in self._broker.messages))
+        return SimpleNamespace(message_count=count)
 
     def task(self, **_: Any) -> Callable[[Any], Any]:
         """The task's function as it is."""

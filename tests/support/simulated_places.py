@@ -87,7 +87,7 @@ class MemoryPlace(Place):
 
 
 def _without_empty(shard: ShardRecords) -> ShardRecords:
-    shard.runs_by = {status: scores for status, scores in shard.runs_by.items() if scores}
+    shard.runs_by = {index: scores for index, scores in shard.runs_by.items() if scores}
     return shard
 
 

@@ -40,6 +40,7 @@ from wf_core.models import Workflow
 from wf_core.run_state import RunState
 from wf_worker.dispatch import SENT_HEADER, Dispatcher
 from wf_worker.errors import RequestRefused, StoreError
+from wf_worker.queues import PRIORITIES
 from wf_worker.settings import Settings
 from wf_worker.step_runner import StepRunner
 from wf_worker.store.audit import audit_run
@@ -255,7 +256,8 @@ class Simulation:
         node.runner = StepRunner(node.store, handlers, node.dispatcher, leases, name)
         celery: Any = SimulatedCelery(self.gate, self.broker)
         node.task = register_task(celery, lambda: node.runner, lambda: "simulated")
-        node.sweeper = Sweeper(node.store, node.dispatcher, node.receipts, node=name)
+        queues = tuple(node.dispatcher.queue_of(None, priority) for priority in PRIORITIES)
+        node.sweeper = Sweeper(node.store, node.dispatcher, node.receipts, node=name, serves=("note",), queues=queues)
         return node
 
     def _note(self, payload: dict[str, Any], ctx: Any) -> dict[str, Any]:
@@ -384,7 +386,7 @@ class Simulation:
 
     def _deliver(self, message: Any) -> None:
         node = self.rng.choice(self.nodes)
-        node.receipts.saw(SETTINGS.queue, message.headers[SENT_HEADER])
+        node.receipts.saw(message.queue, message.headers[SENT_HEADER])
         request = SimpleNamespace(request=SimpleNamespace(headers=message.headers))
         self._begin(Activity("step", lambda: node.task(request, **message.kwargs), node))
 
@@ -428,6 +430,7 @@ class Simulation:
 
     def _sweep(self, node: Node) -> None:
         node.sweeper._stop = OncePerPass()
+        node.sweeper._announced = float("-inf")  # what a pass does follows from its tape alone
         node.sweeper._run()
 
     # ---- people
