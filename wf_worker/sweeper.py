@@ -36,6 +36,8 @@ REAP_PAGES: Final = 100
 FIRST_UNSERVED_MS: Final = 1_000
 LAST_UNSERVED_MS: Final = 30_000
 """How soon a frame is looked for again whose capability or queue no worker serves."""
+IDLE_RUNS: Final = 50
+"""Runs at most that an idle node looks at ahead of their time, each five seconds."""
 LATER_BY_MS: Final = 5_000
 """A message sent this much later and received already says that an earlier one is lost or stuck."""
 
@@ -85,6 +87,7 @@ class Sweeper:
     """The queues whose messages it takes."""
     node: str = "node"
     _announced: float = float("-inf")
+    _looked_ahead: float = float("-inf")
     _blind_until: float = 0.0
     _stop: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
@@ -96,20 +99,41 @@ class Sweeper:
         random.shuffle(shards)  # so that several nodes do not queue up behind one another
         for shard in shards:
             for incarnation in self.store.sweep(shard):
-                try:
-                    self._visit(incarnation, report)
-                except StoreUnavailable:
-                    raise
-                except RunDamaged as damage:
-                    log.error("run is damaged run=%s: %s", incarnation, damage)
-                    self._damaged(incarnation, damage)
-                except Exception:  # one faulty run may not keep the others waiting
-                    log.exception("run not swept run=%s", incarnation)
+                self._visited(incarnation, report)
         self.recovered += report.recovered
         return report
 
-    def _visit(self, incarnation: str, report: SweepReport) -> None:
-        due = self.store.due(incarnation)
+    def _visited(self, incarnation: str, report: SweepReport, ahead_ms: int = 0) -> None:
+        try:
+            self._visit(incarnation, report, ahead_ms)
+        except StoreUnavailable:
+            raise
+        except RunDamaged as damage:
+            log.error("run is damaged run=%s: %s", incarnation, damage)
+            self._damaged(incarnation, damage)
+        except Exception:  # one faulty run may not keep the others waiting
+            log.exception("run not swept run=%s", incarnation)
+
+    def look_ahead(self) -> SweepReport:
+        """Where this node has nothing to do, frames are looked for whose time to be looked for has not come.
+
+        A frame that stood in a backlog for long is looked for rarely. When its message gets lost then, and nothing
+        comes after it, that rare look is all that would find it, minutes after everybody has become idle.
+        """
+        report = SweepReport()
+        if not self.queues or not all(self.dispatcher.queue_is_empty(queue) for queue in self.queues):
+            return report
+        shards = list(range(self.store.keys.shards))
+        random.shuffle(shards)
+        left = IDLE_RUNS
+        for shard in shards:
+            for incarnation in self.store.sweep(shard, most=left, ahead_ms=LAST_LOOK_MS) if left else ():
+                left -= 1
+                self._visited(incarnation, report, ahead_ms=LAST_LOOK_MS)
+        return report
+
+    def _visit(self, incarnation: str, report: SweepReport, ahead_ms: int) -> None:
+        due = self.store.due(incarnation, ahead_ms=ahead_ms)
         if due is not None:
             report.runs += 1
             self._handle(due, report)
@@ -158,7 +182,9 @@ class Sweeper:
             # Asked after the frames were read: a message that arrived in between leaves its queue not empty.
             look = _Look(self.dispatcher.queue_is_empty, self.store.announced())
             for frame in due.unclaimed:
-                self._look(due, frame, look, report)
+                # Ahead of its time only where its message has had time to arrive.
+                if float(frame.score) <= due.now_ms or due.now_ms - frame.since_ms >= FIRST_LOOK_MS:
+                    self._look(due, frame, look, report)
 
     def _reap(self, due: DueRun, report: SweepReport) -> None:
         for _ in range(REAP_PAGES):
@@ -231,6 +257,9 @@ class Sweeper:
             try:
                 self.announce()
                 self.sweep()
+                if time.monotonic() - self._looked_ahead > FIRST_LOOK_MS / 1000:
+                    self._looked_ahead = time.monotonic()
+                    self.look_ahead()
             except BrokerUnavailable as error:
                 log.warning("sweep stopped: %s", error)
             except StoreUnavailable as error:

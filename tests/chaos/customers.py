@@ -46,6 +46,16 @@ class Overdue(Exception):
     """A request was repeated until the end of the time to settle, and never answered."""
 
 
+@dataclass(frozen=True)
+class Begun:
+    """A run that was acknowledged, and what it must come to."""
+
+    run_id: str
+    key: str
+    shape: str
+    job: Job
+
+
 @dataclass
 class Customer:
     """Starts one run after another and waits for each."""
@@ -57,22 +67,26 @@ class Customer:
     ledger: Ledger
     clock: Clock
 
+    def __post_init__(self) -> None:
+        self.client = WorkflowClient(self.url, PATIENCE_SECONDS)
+
     def work(self) -> None:
         """Until the clock is closed and the last run is judged."""
         number = 0
-        with WorkflowClient(self.url, PATIENCE_SECONDS) as client:
-            self.client = client
+        with self.client:
             while not self.clock.closed.is_set():
                 number += 1
                 key = f"{self.name}-{number}"
                 try:
-                    self._one_run(key, random.Random(f"{self.seed} {key}"))
+                    self.judge(self.begin(key))
                 except Overdue as error:
                     self.ledger.fault(f"{key}: {error}")
                 except Exception as error:  # whatever it is, it must be seen
                     self.ledger.fault(f"{key}: {type(error).__name__}: {error}")
 
-    def _one_run(self, key: str, rng: random.Random) -> None:
+    def begin(self, key: str) -> Begun:
+        """Starts a run, which is acknowledged when this returns."""
+        rng = random.Random(f"{self.seed} {key}")
         shape = rng.choices(list(self.shapes), list(self.shapes.values()))[0]
         job = SHAPES[shape](rng)
         for child in job.children.values():
@@ -90,23 +104,29 @@ class Customer:
         )
         run_id = run["run_id"]
         self.ledger.acknowledged(run_id, f"{key} {shape} {job.workflow.name}")
-        try:
-            self._judge(run_id, key, shape, job)
-        except (Overdue, WorkflowApiError) as error:
-            self.ledger.is_lost(run_id, str(error))
+        return Begun(run_id, key, shape, job)
 
-    def _judge(self, run_id: str, key: str, shape: str, job: Job) -> None:
-        pause = 0.1
+    def judge(self, begun: Begun) -> None:
+        """Waits for the run's end, and says what is wrong with it."""
+        try:
+            self._judge(begun)
+        except (Overdue, WorkflowApiError) as error:
+            self.ledger.is_lost(begun.run_id, str(error))
+
+    def _judge(self, begun: Begun) -> None:
+        run_id, pause = begun.run_id, 0.1
         while (run := self._repeat(lambda: self.client.inspect(run_id)))["status"] not in ENDED:
             if self.clock.overdue:
                 raise Overdue(f"it is still {run['status']}, {run['steps_executed']} steps done")
             time.sleep(pause)
-            pause = min(1.0, 1.5 * pause)
-        faults = job.faults(run, self._trace(run_id))
-        under_key = [entry["run_id"] for entry in self._repeat(lambda: self.client.list(tags={"key": key}))["runs"]]
+            pause = min(2.5, 1.5 * pause)
+        faults = begun.job.faults(run, self._trace(run_id))
+        under_key = [
+            entry["run_id"] for entry in self._repeat(lambda: self.client.list(tags={"key": begun.key}))["runs"]
+        ]
         if under_key != [run_id]:
             faults.append(f"its key led to the runs {under_key}")
-        self.ledger.judged(run_id, shape, run["status"], run["recovered_frames"], faults)
+        self.ledger.judged(run_id, begun.shape, run["status"], run["recovered_frames"], faults)
 
     def _trace(self, run_id: str) -> list[TraceEntryView]:
         trace: list[TraceEntryView] = []

@@ -79,6 +79,8 @@ class Installation:
     """Environment variables of API and workers, beside the URLs."""
     broker_url: str | None = None
     """A broker that runs already; None: a Valkey of our own."""
+    fsync: str = "always"
+    """How often the store syncs its append-only file."""
     kills: int = 0
     restarts: int = 0
     processes: dict[str, Process] = field(default_factory=dict[str, Process])
@@ -88,7 +90,7 @@ class Installation:
     def __post_init__(self) -> None:
         for name in ("store", "broker", "logs"):
             (self.folder / name).mkdir(parents=True)
-        self.store = EmbeddedValkey(self.folder / "store", append_only=True)
+        self.store = EmbeddedValkey(self.folder / "store", append_only=True, fsync=self.fsync)
         self.broker = EmbeddedValkey(self.folder / "broker")
         self._server_port = free_port()
         self.to_store = Proxy(self.store.port)

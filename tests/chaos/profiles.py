@@ -12,19 +12,19 @@ class Profile:
     """One mixture. Intervals are mean seconds between two disturbances of a kind; the actual ones are drawn."""
 
     workers: int = 4
-    customers: int = 14
+    customers: int = 40
     shapes: Mapping[str, int] = field(default_factory=lambda: {"random_flow": 12, "wide_loop": 1})
     """How often each shape is drawn, relative to the others."""
     every_seconds: Mapping[str, float] = field(
         default_factory=lambda: {
-            "kill": 5,
-            "stop": 15,
-            "cut": 6,
-            "lose_replies": 5,
-            "slow": 12,
-            "outage": 25,
-            "flush": 15,
-            "restart": 40,
+            "kill": 7,
+            "stop": 20,
+            "cut": 9,
+            "lose_replies": 7,
+            "slow": 20,
+            "outage": 45,
+            "flush": 20,
+            "restart": 60,
             "flush_scripts": 30,
         }
     )

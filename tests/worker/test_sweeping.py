@@ -157,6 +157,30 @@ def test_a_backlog_is_looked_at_in_growing_intervals_and_never_amplified() -> No
     assert max(looks[:-1]) <= 600_000
 
 
+def test_an_idle_node_finds_a_lost_message_although_its_next_look_is_minutes_away(world: World) -> None:
+    run = world.start([])
+    world.sweeper.queues = ("wf",)
+    for _ in range(30):  # an honest backlog of five minutes: the frame is looked for less and less often
+        world.now_ms += 10_000
+        assert world.sweeper.sweep().republished == 0
+        assert world.sweeper.look_ahead().republished == 0
+    world.queue.sent.clear()
+
+    world.now_ms += 1_000
+    assert world.sweeper.sweep().republished == 0
+    assert world.sweeper.look_ahead().republished == 1
+    world.drain()
+    assert world.status(run) == "completed"
+
+
+def test_an_idle_node_does_not_send_again_what_became_due_just_now(world: World) -> None:
+    world.start([])
+    world.sweeper.queues = ("wf",)
+    world.queue.sent.clear()
+
+    assert world.sweeper.look_ahead().republished == 0
+
+
 def test_a_sweeper_goes_on_with_everything_whose_time_has_come(world: World) -> None:
     count = 150
     published = world.store.publish(jobs.resting(60).compile())

@@ -94,7 +94,7 @@ class Answers(Claims):
         call_id = self._new_id()
         reply = self._call("interrupt", incarnation, self._new_id(), number, "0", 0)
         if reply.word == "answered":
-            return self._first_answer(reply.text(1), key, answer_digest)
+            return self._first_answer(incarnation, reply.text(1), key, answer_digest)
         if reply.word == "damaged":
             raise RunDamaged(f"record {reply.text(1)} is missing or wrong", path=reply.text(1))
         if reply.word != "open":
@@ -138,7 +138,7 @@ class Answers(Claims):
             if reply.word == "budget":
                 left = int(reply.text(1))
                 continue
-            return self._resumed(reply, number, key, answer_digest)
+            return self._resumed(incarnation, reply, number, key, answer_digest)
 
     def _unstaged(
         self,
@@ -167,15 +167,15 @@ class Answers(Claims):
         """Somebody else's answer came while ours was being worked out: say so, with the time of theirs."""
         reply = self._call("interrupt", incarnation, self._new_id(), number, "0", 0)
         if reply.word == "answered":
-            return self._first_answer(reply.text(1), key, digest)
+            return self._first_answer(incarnation, reply.text(1), key, digest)
         raise _not_open(reply.word, number)
 
-    def _resumed(self, reply: Reply, number: int, key: str, digest: str) -> tuple[Ready, ...]:
+    def _resumed(self, incarnation: str, reply: Reply, number: int, key: str, digest: str) -> tuple[Ready, ...]:
         match reply.word:
             case "resumed" | "again":
                 return reply.ready
             case "answered":
-                return self._first_answer(reply.text(1), key, digest)
+                return self._first_answer(incarnation, reply.text(1), key, digest)
             case "stale":
                 raise RequestRefused(
                     f"interrupt {number} was opened again meanwhile",
@@ -187,9 +187,10 @@ class Answers(Claims):
             case word:
                 raise _not_open(word, number)
 
-    def _first_answer(self, head: str, key: str, digest: str) -> tuple[Ready, ...]:
+    def _first_answer(self, incarnation: str, head: str, key: str, digest: str) -> tuple[Ready, ...]:
         _, first_key, first_digest, at = head.split("|")
         if key and first_key == key and first_digest == digest:
+            self.records.confirm(incarnation, self._new_id())  # perhaps it is repeated because nobody had confirmed it
             return ()
         if key and first_key == key:
             raise RequestRefused(

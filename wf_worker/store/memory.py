@@ -53,10 +53,11 @@ class MemoryRecords:
         with self._lock:
             return SCRIPTS[script](Call(self.contents, shard, incarnation, call_id, self._clock()), Arguments(values))
 
-    def sweep(self, shard: int, most: int, hold_off_ms: int) -> list[str]:
+    def sweep(self, shard: int, most: int, hold_off_ms: int, ahead_ms: int = 0) -> list[str]:
         with self._lock:
             now, attention = self._clock(), self.contents.shard(shard).attention
-            taken = [incarnation for incarnation in by_score(attention) if attention[incarnation] <= now][:most]
+            due = [incarnation for incarnation in by_score(attention) if attention[incarnation] <= now + ahead_ms]
+            taken = due[:most]
             attention.update(dict.fromkeys(taken, now + hold_off_ms))
             return taken
 
@@ -200,6 +201,9 @@ class MemoryRecords:
         with self._lock:
             self.contents.identity = self.contents.identity or candidate
             return self.contents.identity
+
+    def confirm(self, incarnation: str, call_id: str) -> None:
+        """Memory has no replicas."""
 
     def ping(self) -> None:
         """Memory is always there."""

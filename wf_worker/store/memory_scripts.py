@@ -541,7 +541,7 @@ def republish(call: Call, args: Arguments) -> Answer:
         args.text(), args.text(), args.number(), args.data() == b"1", args.text(),
     )  # fmt: skip
     head, score = call.run.frames.get(key), call.run.ready.get(key)
-    if head is None or score is None or str(score) != named or score > call.now:
+    if head is None or score is None or str(score) != named:
         return call.answer("refused")
     call.run.ready[key] = call.now + look_ms
     call.attend(call.now + look_ms)
@@ -608,7 +608,7 @@ def due(call: Call, args: Arguments) -> Answer:
             return call.answer("reap")
         call.attend_at_last()
         return call.answer("due", call.flag("status"), "", [], [], call.now, 0, [], "", "")
-    run, limit = call.run, args.number()
+    run, limit, ahead = call.run, args.number(), args.number()
     expired: Answer = []
     unclaimed: Answer = []
     elapsed = 0
@@ -618,7 +618,7 @@ def due(call: Call, args: Arguments) -> Answer:
     overdue = [key for key in by_score(run.due) if run.due[key] <= call.now][:limit]
     if not call.failing():
         elapsed = sum(1 for score in run.waits.values() if score <= call.now)
-        for key in [key for key in by_score(run.ready) if run.ready[key] <= call.now][:limit]:
+        for key in [key for key in by_score(run.ready) if run.ready[key] <= call.now + ahead][:limit]:
             head = run.frames.get(key)
             if head is not None:
                 unclaimed += [key.encode(), str(run.ready[key]).encode(), head.text()]

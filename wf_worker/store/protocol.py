@@ -33,8 +33,8 @@ class Records(Protocol):
         """Executes a script on a run; its answer, the messages to send, the run's workflow digest and its priority."""
         ...
 
-    def sweep(self, shard: int, most: int, hold_off_ms: int) -> list[str]:
-        """Takes runs of a shard that want attention; nobody else gets them for ``hold_off_ms``."""
+    def sweep(self, shard: int, most: int, hold_off_ms: int, ahead_ms: int = 0) -> list[str]:
+        """Takes runs of a shard that want attention within ``ahead_ms``; nobody else gets them for ``hold_off_ms``."""
         ...
 
     def newest(self, run_id: str) -> str | None:
@@ -133,6 +133,11 @@ class Records(Protocol):
 
     def identity(self, candidate: str) -> str:
         """What the store calls itself: the first candidate it was ever given."""
+        ...
+
+    def confirm(self, incarnation: str, call_id: str) -> None:
+        """Returns once all that was written of a run is as durable as is promised; ``durability_unconfirmed`` if that
+        takes too long."""
         ...
 
     def ping(self) -> None:

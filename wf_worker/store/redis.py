@@ -82,9 +82,14 @@ class RedisRecords:
         base = self.keys.base(incarnation)
         shard = self.keys.shard(self.keys.shard_of_incarnation(incarnation))
         reply = self._run(script, base + RUN_KEYS["HEADER"], base, shard, incarnation, call_id, *args)
-        if self._confirmations and script in ACKNOWLEDGED:
-            self._guard(lambda: self._confirm(shard + SHARD_KEYS["CONFIRMED"], call_id))
+        if script in ACKNOWLEDGED:
+            self.confirm(incarnation, call_id)
         return reply
+
+    def confirm(self, incarnation: str, call_id: str) -> None:
+        shard = self.keys.shard(self.keys.shard_of_incarnation(incarnation))
+        if self._confirmations:
+            self._guard(lambda: self._confirm(shard + SHARD_KEYS["CONFIRMED"], call_id))
 
     def _confirm(self, key: str, call_id: str) -> None:
         """Returns when the replicas have everything that the server had written by now.
@@ -103,9 +108,9 @@ class RedisRecords:
                 hint="send the request again under the same key: what is there already is not done twice",
             )
 
-    def sweep(self, shard: int, most: int, hold_off_ms: int) -> list[str]:
+    def sweep(self, shard: int, most: int, hold_off_ms: int, ahead_ms: int = 0) -> list[str]:
         prefix = self.keys.shard(shard)
-        reply = self._run("sweep", prefix + SHARD_KEYS["ATTENTION"], "", prefix, "", "", most, hold_off_ms)
+        reply = self._run("sweep", prefix + SHARD_KEYS["ATTENTION"], "", prefix, "", "", most, hold_off_ms, ahead_ms)
         return [incarnation.decode() for incarnation in reply[1]]
 
     def _run(self, script: str, key: str, *args: str | bytes | int) -> list[Any]:

@@ -169,13 +169,14 @@ class RunStore(Flows, Answers, Looking, Events):
 
     # ---- sweeping
 
-    def sweep(self, shard: int, *, most: int = 50, hold_off_ms: int = 10_000) -> list[str]:
-        """Takes runs of a shard that want attention."""
-        return self.records.sweep(shard, most, hold_off_ms)
+    def sweep(self, shard: int, *, most: int = 50, hold_off_ms: int = 10_000, ahead_ms: int = 0) -> list[str]:
+        """Takes runs of a shard that want attention, or will within ``ahead_ms``."""
+        return self.records.sweep(shard, most, hold_off_ms, ahead_ms)
 
-    def due(self, incarnation: str, *, most: int = 100) -> DueRun | None:
-        """What of a run wants a sweeper now; None when the run is gone."""
-        reply = self._call("due", incarnation, self._new_id(), most)
+    def due(self, incarnation: str, *, most: int = 100, ahead_ms: int = 0) -> DueRun | None:
+        """What of a run wants a sweeper now; None when the run is gone. Unclaimed frames are shown as well that are to
+        be looked for within ``ahead_ms`` only."""
+        reply = self._call("due", incarnation, self._new_id(), most, ahead_ms)
         if reply.word == "gone":
             return None
         if reply.word == "reap":

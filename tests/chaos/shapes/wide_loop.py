@@ -10,6 +10,7 @@ from tests.support.random_flows import NODE_DEF, STATE
 from wf_core.models import Workflow
 
 ITEM_BYTES = 1_000
+ITEM = {"type": "object", "properties": {"value": {"type": "integer"}, "ballast": {"type": "string"}}}
 
 
 def make(rng: random.Random) -> Job:
@@ -19,7 +20,7 @@ def make(rng: random.Random) -> Job:
     workflow = Workflow.model_validate(
         {
             "name": "wide",
-            "input_schema": {"type": "object", "properties": {"items": {"type": "array"}}},
+            "input_schema": {"type": "object", "properties": {"items": {"type": "array", "items": ITEM}}},
             "state_schema": {
                 **STATE,
                 "properties": {
@@ -29,9 +30,7 @@ def make(rng: random.Random) -> Job:
             },
             "output_schema": {"type": "object", "properties": {"log": {}, "total": {}, "ballast": {}}},
             "output": [{"target": name, "path": f"state.{name}"} for name in ("log", "total", "ballast")],
-            "node_defs": [
-                {**NODE_DEF, "input_schema": {"type": "object"}},
-            ],
+            "node_defs": [NODE_DEF],
             "start": "each",
             "nodes": [
                 {

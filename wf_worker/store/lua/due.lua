@@ -1,5 +1,5 @@
 -- due: what of a run wants a sweeper now, and when to look at it next. Writes the attention index only.
--- ARGV 5 how many of each at most
+-- ARGV 5 how many of each at most, 6 how far ahead to look for unclaimed frames (ms)
 -- answers due <status> <release> <expired: frame, token by turns> <unclaimed: frame, score, head by turns> <now>
 --       <frames whose time has come> <overdue: frame, score by turns> <digest> <priority> | gone | reap: nothing of it is to be left
 if get('status') == 'deleting' then return answer({'reap'}) end
@@ -26,7 +26,7 @@ end
 local overdue = call('ZRANGEBYSCORE', base .. DUE, '-inf', ms(now()), 'WITHSCORES', 'LIMIT', 0, limit)
 if not failing() then
   elapsed = call('ZCOUNT', base .. WAITS, '-inf', ms(now()))
-  local page = call('ZRANGEBYSCORE', base .. READY, '-inf', ms(now()), 'WITHSCORES', 'LIMIT', 0, limit)
+  local page = call('ZRANGEBYSCORE', base .. READY, '-inf', ms(now() + tonumber(ARGV[6])), 'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #page, 2 do
     local head = head_of(page[i])
     if head then

@@ -6,7 +6,7 @@ if gone() then return answer({'gone'}) end
 if ended() or failing() then return answer({'refused'}) end
 local key = ARGV[5]
 local head, score = head_of(key), call('ZSCORE', base .. READY, key)
-if not head or not score or score ~= ARGV[6] or tonumber(score) > now() then return answer({'refused'}) end
+if not head or not score or score ~= ARGV[6] then return answer({'refused'}) end
 call('HLEN', base .. PARKED)
 call('SCARD', shard .. PARKED_RUNS)
 call('ZADD', base .. READY, ms(now() + tonumber(ARGV[7])), key)
