@@ -190,7 +190,7 @@ class Chaos:
 def _is_lasting(key: bytes) -> bool:
     """Whether a key belongs to the installation and not to a run: documents, versions, the store's name, workers."""
     keys = Keys()
-    whole = (keys.flows(), keys.identity(), keys.workers(), keys.confirmed())
+    whole = (keys.flows(), keys.identity(), keys.workers())
     begins = (keys.document(""), keys.flow(""), keys.worker(""))
     return key in [name.encode() for name in whole] or key.startswith(tuple(name.encode() for name in begins))
 

@@ -181,9 +181,9 @@ class GatedRecords:
         sent, by = (script, incarnation, call_id, args), self._gate.current
         return self._gate.call(script, lambda: self._world.made_call(sent, by), network=True)
 
-    def sweep(self, shard: int, most: int, hold_off_ms: int) -> list[str]:
+    def sweep(self, shard: int, most: int, hold_off_ms: int, ahead_ms: int = 0) -> list[str]:
         """Takes runs that want attention."""
-        return self._gate.call("sweep", lambda: self._records.sweep(shard, most, hold_off_ms), network=True)
+        return self._gate.call("sweep", lambda: self._records.sweep(shard, most, hold_off_ms, ahead_ms), network=True)
 
     def reserve(self, key: str, value: bytes, seconds: int) -> bytes:
         """Reserves an idempotency key. What it leads to is remembered, for whoever judges the answer."""
