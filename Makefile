@@ -4,6 +4,9 @@
 PYTHON ?= python3
 DEMO_ARGS ?=
 DEV_ARGS ?=
+ITEMS ?= 20000
+FRAMES ?= 10000
+
 N ?= 2000
 SEED ?= 0
 SEEDS ?= 1000
@@ -19,7 +22,7 @@ MOVED := moved
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check map props sim sabotage chaos mutants bench fmt dev clean moved
+.PHONY: help demo test check map props sim sabotage chaos mutants bench fmt dev clean moved timers backlog
 
 help:
 	@echo 'make demo    a real job on worker processes; options: make demo DEMO_ARGS="--yes --kill-worker"'
@@ -33,6 +36,8 @@ help:
 	@echo 'make sabotage  rules of the store switched off, one at a time, each of which make sim has to notice'
 	@echo 'make chaos   real processes killed, stopped and cut off at random: make chaos MINUTES=5 CHAOS_ARGS="--seed 1"'
 	@echo 'make bench   the in-memory engine on 10,000 and 100,000 items'
+	@echo 'make timers  thousands of retry delays: what a worker holds of them; options: make timers ITEMS=20000'
+	@echo 'make backlog ready frames behind one slow worker, and the messages sent for them: make backlog MINUTES=10'
 	@echo 'make fmt     format, and repair what the linter can'
 	@echo 'make clean   remove .venv, caches, builds and the data of dev and demo'
 	@echo 'The first one takes a minute: it installs into .venv. Another Python: make PYTHON=python3.12 ...'
@@ -79,6 +84,12 @@ chaos: .venv/.ready
 
 bench: .venv/.ready
 	@$(PY) -m bench.core
+
+timers: .venv/.ready
+	@$(PY) -m bench.timers --items $(ITEMS)
+
+backlog: .venv/.ready
+	@$(PY) -m bench.backlog --frames $(FRAMES) --minutes $(MINUTES)
 
 # Reads documents and tests only, and needs no package: no environment is made for it.
 map:

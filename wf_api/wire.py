@@ -174,7 +174,9 @@ class StateChange(TypedDict):
 
 
 class TraceEntryView(TypedDict):
-    """One finished step."""
+    """One finished step; or, where ``discarded`` says why, a handler's result that came too late to count.
+
+    Such an entry has the outcome ``discarded``, the number of the visit that it was for, and no next node."""
 
     step_number: int
     frame_id: str
@@ -189,6 +191,7 @@ class TraceEntryView(TypedDict):
     output: Json
     state_changes: list[StateChange]
     worker: str
+    discarded: str | None
 
 
 class TracePage(TypedDict):

@@ -22,6 +22,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from wf_core.errors import WfError, WorkflowExecutionError
+from wf_core.models.results import NodeResult
 from wf_core.plan import Program
 from wf_core.runtime import kernel
 from wf_core.runtime.failures import error_text
@@ -172,7 +173,7 @@ class StepRunner:
                 "answer refused run=%s frame=%s node=%s: %s", claim.incarnation, claim.frame, call.node_id, error
             )
             return _failed(program, frame_id, error)
-        return lambda view, walk: kernel.complete(program, view, call, result, number=number, walk=walk)
+        return _Answered(program, call, result, number)
 
     def _call(self, claim: Claim, held: HeldClaim, call: NodeCall) -> Any:
         context = worker_context(
@@ -191,7 +192,7 @@ class StepRunner:
             try:
                 transition = self._decide(claim, partial(_ask, rule, walk))
             except _ClaimLost:
-                return StepEnd.DISCARDED
+                return self._discarded(claim, rule)
             commit = partial(self.store.commit, claim, transition, call_id=new_call_id())
             committed = self._patiently(commit)
             match committed.status:
@@ -200,10 +201,15 @@ class StepRunner:
                 case CommitStatus.REFUSED:
                     log.info("result refused run=%s frame=%s: %s", claim.incarnation, claim.frame, committed.reason)
                     self._dispatch(committed.ready)
-                    return StepEnd.DISCARDED
+                    return self._discarded(claim, rule)
                 case CommitStatus.DONE | CommitStatus.AGAIN:
                     self._dispatch(committed.ready)
                     return StepEnd.COMMITTED
+
+    def _discarded(self, claim: Claim, rule: Callable[[StoredSlice, Walk], Transition]) -> StepEnd:
+        if isinstance(rule, _Answered):
+            self.store.discard(claim, rule.result.output)
+        return StepEnd.DISCARDED
 
     def _decide(self, claim: Claim, rule: Callable[[StoredSlice], T]) -> T:
         decided = self._patiently(lambda: self.store.decide(claim, rule))
@@ -220,6 +226,19 @@ class StepRunner:
         except StoreUnavailable as error:
             # The frames are ready in the store: whoever sweeps next sends what could not be sent now.
             log.warning("messages not sent, the sweeper will: %s", error)
+
+
+@dataclass(frozen=True, slots=True)
+class _Answered:
+    """What the kernel makes of a handler's answer. Should that come too late, the trace tells of it."""
+
+    program: Program
+    call: NodeCall
+    result: NodeResult
+    number: int
+
+    def __call__(self, view: StoredSlice, walk: Walk) -> Transition:
+        return kernel.complete(self.program, view, self.call, self.result, number=self.number, walk=walk)
 
 
 def _ask(rule: Callable[[StoredSlice, Walk], Transition], walk: Walk, view: StoredSlice) -> Transition:

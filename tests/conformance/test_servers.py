@@ -75,7 +75,7 @@ def run_with_everything_in_reach(case: RedisCase) -> Driver:
 
 
 @pytest.mark.parametrize(
-    "record", sorted(set(RUN_KEYS) - {"STAGED", "ITEMS", "RESULTS", "WAITING", "STATE", "LINEAGE", "OVERLAY"})
+    "record", sorted(set(RUN_KEYS) - {"STAGED", "ITEMS", "RESULTS", "WAITING", "STATE", "LINEAGE", "OVERLAY", "TAKEN"})
 )
 def test_a_record_of_the_wrong_type_is_damage_and_nothing_is_written(server_case: RedisCase, record: str) -> None:
     run = run_with_everything_in_reach(server_case)
@@ -119,6 +119,19 @@ def test_a_named_record_of_the_wrong_type_is_damage_and_nothing_is_written(serve
 
     with pytest.raises(RunDamaged):
         run.store.commit(claim, transition)
+
+    assert server_case.contents() == before
+
+
+def test_a_claim_that_cannot_be_written_down_as_taken_is_not_taken(server_case: RedisCase) -> None:
+    run = start(server_case, line(), lease_ms=0)
+    claim = run.claim(run.ready[0])
+    server_case.records.auditing = False
+    server_case.client.set(server_case.keys.base(run.incarnation) + RUN_KEYS["TAKEN"], "wrong")
+    before = server_case.contents()
+
+    with pytest.raises(RunDamaged):
+        run.store.lost(run.incarnation, claim.frame, claim.token)
 
     assert server_case.contents() == before
 

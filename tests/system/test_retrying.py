@@ -55,5 +55,7 @@ def test_a_handler_that_takes_too_long_is_shut_out_told_to_stop_and_tried_again(
     eventually((tmp_path / "stopped").exists, "the first attempt has been told")
     assert float((tmp_path / "stopped").read_text()) > 0
     assert view["steps_executed"] == 1
-    trace = client.trace(run_id)["trace"]
-    assert [entry["output"] for entry in trace] == [view["output"]]
+    eventually(lambda: client.inspect(run_id)["trace_count"] == 2, "the first attempt's result is told of")
+    counted, discarded = sorted(client.trace(run_id)["trace"], key=lambda entry: entry["discarded"] or "")
+    assert (counted["output"], counted["discarded"]) == (view["output"], None)
+    assert (discarded["output"], discarded["discarded"]) == ({"line": "too late"}, "attempt_timeout")

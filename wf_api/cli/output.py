@@ -252,10 +252,13 @@ def _referred(reference: str, document: Any) -> Any:
 
 
 def print_step(entry: TraceEntryView) -> None:
-    """One finished step in a line."""
+    """One finished step, or a result that came too late, in a line."""
     changes = ", ".join(change["path"] for change in entry["state_changes"])
     line = Text(f"{entry['step_number']:>5}  ", "dim") + Text(f"{entry['node_id']} ", "bold")
-    line += Text(f"{entry['step_type']}  {entry['outcome']} -> {entry['next_node_id']}")
+    if entry["discarded"] is None:
+        line += Text(f"{entry['step_type']}  {entry['outcome']} -> {entry['next_node_id']}")
+    else:
+        line += Text(f"{entry['step_type']}  result discarded: {entry['discarded']}", "yellow")
     if changes:
         line += Text(f"  {changes}", "dim")
     console().print(line)

@@ -120,7 +120,10 @@ def inbox_entry(opened: OpenInterrupt, record: RunRecord) -> InboxEntry:
 
 def trace_view(step: TracedStep) -> TraceEntryView:
     """A trace entry."""
-    return cast(TraceEntryView, {"step_number": step.step_number, **step.entry, "worker": step.worker})
+    return cast(
+        TraceEntryView,
+        {"step_number": step.step_number, **step.entry, "worker": step.worker, "discarded": step.discarded},
+    )
 
 
 def progress_view(progress: ActivationProgress) -> ForeachProgress:

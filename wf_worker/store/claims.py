@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 from wf_core.errors import WorkflowExecutionError
 from wf_core.plan import Needs, Program
-from wf_core.run_state import Json
+from wf_core.run_state import Json, TraceEntry
 from wf_core.runtime.slice import MISSING, Missing, Need, SliceMiss
 from wf_core.runtime.transition import ItemResult, Purpose, RunError, Transition
 from wf_worker.errors import RunDamaged
@@ -294,6 +294,27 @@ class Claims(StoreCalls):
             if reply.word != "staged":
                 return reply.word
         return "staged"
+
+    def discard(self, claim: Claim, output: Json) -> str:
+        """A handler's result was refused: the trace says so, once for each claim that was really taken away.
+
+        ``traced``, or ``refused`` where the claim is good still, was never given, or is told of already; ``gone``.
+        """
+        if claim.view.trace == "off":
+            return "refused"
+        entry = TraceEntry(
+            frame_id=claim.frame_id,
+            node_id=claim.view.own.node_id,
+            step_type="node",
+            resolved_input={},
+            outcome="discarded",
+            next_node_id="",
+            output=output,
+        )
+        told = encoding.encode_trace(entry, claim.view.own, claim.view.trace)
+        return self._call(
+            *("discard", claim.incarnation, self._new_id(), claim.frame, claim.token, claim.owner, told)
+        ).word
 
     def renew(self, claim: Claim, *, heartbeat: bool = False, details: bytes = b"") -> str:
         """Extends the claim's lease: ``renewed``, ``cancelled`` when the run was, else ``stale``.

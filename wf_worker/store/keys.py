@@ -20,6 +20,7 @@ Below a run (``base``)::
     ready held paused leases waits failed      sorted sets of frame keys by time, in ms
     due          sorted set: deadlines of frames by time, in ms
     parked       hash: ready frames that a worker gave back, to the capability that it does not serve
+    taken        hash: tokens that were taken from their worker, to step number, `|`, why; empty once it is traced
     hb           hash: by frame key the step number of a visit, `|`, what its handler said last in a heartbeat
     open closed  hashes, interrupts by step number
     holds        hash: activation key or `run`, to the step number of the interrupt that set it
@@ -30,7 +31,7 @@ Below a run (``base``)::
     l:<frame>    string: the pending writes of a concurrent item's lineage, one record a line
     o:<frame>    hash: what a reader of that lineage sees, by path: the last write's place in the order, `|`, the value
     x:<name>     string: one large value, staged in chunks
-    t            stream: trace entries, ids `<ordinal>-0`
+    t            stream: trace entries, ids `<ordinal>-0`; `d` says why a result did not count
     e            stream: events, ids `<ordinal>-0`, the last 10,000 (see lua/shared/events.lua)
     k            set: names of the keys above that have a name of their own, for deletion
 
@@ -70,6 +71,7 @@ RUN_KEYS: Final = {
     "DUE": "due",
     "BEATS": "hb",
     "PARKED": "parked",
+    "TAKEN": "taken",
     "OPEN": "open",
     "CLOSED": "closed",
     "HOLDS": "holds",

@@ -131,8 +131,8 @@ class Looking(StoreCalls):
     def trace(self, incarnation: str, start: int, limit: int) -> list[TracedStep]:
         """Trace entries from a zero-based position, at most ``limit``."""
         return [
-            TracedStep(number, worker, from_bytes(entry, "trace entry"))
-            for number, worker, entry in self.records.trace(incarnation, start, limit)
+            TracedStep(number, worker, from_bytes(entry, "trace entry"), discarded or None)
+            for number, worker, entry, discarded in self.records.trace(incarnation, start, limit)
         ]
 
     def progress(self, incarnation: str) -> list[ActivationProgress]:

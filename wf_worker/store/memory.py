@@ -85,10 +85,10 @@ class MemoryRecords:
         with self._lock:
             return len(self._runs(shard, index))
 
-    def trace(self, incarnation: str, start: int, most: int) -> list[tuple[int, str, bytes]]:
+    def trace(self, incarnation: str, start: int, most: int) -> list[tuple[int, str, bytes, str]]:
         with self._lock:
             entries = self._run(incarnation).trace[max(0, start) :][:most]
-            return [(int(entry.number), entry.worker, entry.entry) for entry in entries]
+            return [(int(entry.number), entry.worker, entry.entry, entry.discarded) for entry in entries]
 
     def events(self, incarnation: str, first: int, most: int) -> list[tuple[int, bytes]]:
         with self._lock:

@@ -568,6 +568,11 @@ class Call:
         """Whether the token is the frame's present claim."""
         return head is not None and head.place == "leased" and head.token != "" and head.token == token
 
+    def take_claim(self, head: FrameHead, why: str) -> None:
+        """A handler's claim is taken from its worker; should its result come late, the trace says so once."""
+        if head.place == "leased" and head.purpose == "step" and head.step and self.get("trace") != "off":
+            self.run.taken.setdefault(head.token, f"{head.step}|{why}")
+
     # ---- transitions
 
     def check_operations(self, operations: Sequence[Operation], steps: int) -> Answer | None:

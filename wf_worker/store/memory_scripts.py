@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from wf_worker.store.memory_rules import LOOK_MS, PAGE, PAGE_BYTES, PARKED, Answer, Arguments, Call, limits_of
-from wf_worker.store.memory_state import FINAL, FrameHead, RunRecords, by_score
+from wf_worker.store.memory_state import FINAL, FrameHead, RunRecords, TraceRecord, by_score
 
 
 def create(call: Call, args: Arguments) -> Answer:
@@ -225,6 +225,7 @@ def commit(call: Call, args: Arguments) -> Answer:
     deadline = call.run.due.get(key) if head.until else None
     if deadline is not None and deadline <= call.now:
         which = head.until
+        call.take_claim(head, f"{which}_timeout")
         call.place(key, head, f"{which}_timeout")
         call.settle()
         return call.answer("late", which)
@@ -244,6 +245,25 @@ def commit(call: Call, args: Arguments) -> Answer:
     call.out = [message for message in call.out if message[0] != key]
     denied = call.grant(key, head, next_token, next_owner, lease_ms)
     return call.answer("claimed", *_granted(call, key, head, denied, wants_input, names))
+
+
+def discard(call: Call, args: Arguments) -> Answer:
+    """A result that came after its claim was taken away, or after the run had ended, is told once in the trace."""
+    if call.gone():
+        return call.answer("gone")
+    key, token, owner, entry = args.text(), args.text(), args.text(), args.data()
+    head, taken = call.run.frames.get(key), call.run.taken.get(token)
+    step, why = "", ""
+    if taken is not None:
+        step, _, why = taken.partition("|")
+    elif call.ended() and head is not None and call.holds_token(head, token) and head.purpose == "step" and head.step:
+        step, why = head.step, call.flag("status")
+    if not why or call.get("trace") == "off":
+        return call.answer("refused")
+    call.run.taken[token] = ""
+    call.set("traced", call.number("traced") + 1)
+    call.run.trace.append(TraceRecord(step, owner, entry, why))
+    return call.answer("traced", why)
 
 
 def renew(call: Call, args: Arguments) -> Answer:
@@ -322,6 +342,7 @@ def lost(call: Call, args: Arguments) -> Answer:
     expiry = call.run.leases.get(key)
     if not known_dead and expiry is not None and expiry > call.now:
         return call.answer("alive", expiry)
+    call.take_claim(head, "lost")
     head.losses += 1
     call.tell_of("attempt_failed", key, head, head.attempt, "lost")
     call.set("recovered", int(call.get("recovered") or "0") + 1)
@@ -589,6 +610,7 @@ def fence(call: Call, args: Arguments) -> Answer:
         call.place(key, head, head.purpose)
         call.settle()
         return call.answer("stopped")
+    call.take_claim(head, f"{which}_timeout")
     call.place(key, head, f"{which}_timeout")
     call.settle()
     return call.answer("fenced", which)
@@ -725,6 +747,7 @@ SCRIPTS: Final[Mapping[str, Callable[[Call, Arguments], Answer]]] = {
     "commit": commit,
     "create": create,
     "deadline": deadline,
+    "discard": discard,
     "due": due,
     "expire": expire,
     "fail_run": fail_run,

@@ -98,11 +98,12 @@ class OpenRecord:
 
 @dataclass(slots=True)
 class TraceRecord:
-    """One trace entry: step number, worker, entry."""
+    """One trace entry: step number, worker, entry, and why it tells of a result that did not count, or empty."""
 
     number: str
     worker: str
     entry: bytes
+    discarded: str = ""
 
 
 @dataclass(slots=True)
@@ -129,6 +130,7 @@ class RunRecords:
     due: Scores = field(default_factory=Scores)
     beats: dict[str, bytes] = field(default_factory=dict[str, bytes])
     parked: dict[str, str] = field(default_factory=dict[str, str])
+    taken: dict[str, str] = field(default_factory=dict[str, str])
     open: dict[str, OpenRecord] = field(default_factory=dict[str, OpenRecord])
     closed: dict[str, bytes] = field(default_factory=dict[str, bytes])
     holds: dict[str, str] = field(default_factory=dict[str, str])

@@ -55,8 +55,8 @@ class Records(Protocol):
         """How many runs a shard has, or one of its indexes."""
         ...
 
-    def trace(self, incarnation: str, start: int, most: int) -> list[tuple[int, str, bytes]]:
-        """Trace entries from a zero-based ordinal: step number, worker, entry."""
+    def trace(self, incarnation: str, start: int, most: int) -> list[tuple[int, str, bytes, str]]:
+        """Trace entries from a zero-based ordinal: step number, worker, entry, why it was discarded, if so."""
         ...
 
     def events(self, incarnation: str, first: int, most: int) -> list[tuple[int, bytes]]:
@@ -363,11 +363,16 @@ class RunFilter:
 
 @dataclass(frozen=True, slots=True)
 class TracedStep:
-    """One trace entry as it is stored; ``entry`` is the wire form without its step number."""
+    """One trace entry as it is stored; ``entry`` is the wire form without its step number.
+
+    ``discarded`` says why the handler's result did not count, where it came too late: ``lost``, ``<limit>_timeout``, or
+    the status with which the run had ended; else None.
+    """
 
     step_number: int
     worker: str
     entry: dict[str, Json]
+    discarded: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

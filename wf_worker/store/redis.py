@@ -181,7 +181,7 @@ class RedisRecords:
         key = self._runs(shard, index)
         return self._guard(lambda: self.client.zcard(key))
 
-    def trace(self, incarnation: str, start: int, most: int) -> list[tuple[int, str, bytes]]:
+    def trace(self, incarnation: str, start: int, most: int) -> list[tuple[int, str, bytes, str]]:
         key = self.keys.base(incarnation) + RUN_KEYS["TRACE"]
         rows = self._guard(
             lambda: cast(
@@ -189,7 +189,10 @@ class RedisRecords:
                 self.client.xrange(key, min=f"{start + 1}-0", max="+", count=most),
             )  # pyright: ignore[reportUnknownMemberType]
         )
-        return [(int(fields[b"n"]), fields[b"w"].decode(), fields[b"e"]) for _, fields in rows]
+        return [
+            (int(fields[b"n"]), fields[b"w"].decode(), fields[b"e"], fields.get(b"d", b"").decode())
+            for _, fields in rows
+        ]
 
     def events(self, incarnation: str, first: int, most: int) -> list[tuple[int, bytes]]:
         client: Any = self.client

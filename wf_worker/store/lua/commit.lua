@@ -18,6 +18,7 @@ if head[UNTIL] ~= '' then
   if deadline and tonumber(deadline) <= now() then
     check_types()
     local which = head[UNTIL]
+    take_claim(head, which .. '_timeout')
     place(key, head, which .. '_timeout')
     settle()
     return answer({'late', which})

@@ -13,6 +13,7 @@ if which == 'queue' and (paused() or under_hold(head[CHAIN], nil)) then
   settle()
   return answer({'stopped'})
 end
+take_claim(head, which .. '_timeout')
 place(key, head, which .. '_timeout')
 settle()
 return answer({'fenced', which})

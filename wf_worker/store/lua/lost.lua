@@ -8,6 +8,7 @@ if not holds_token(head, ARGV[6]) then return answer({'stale'}) end
 local expiry = call('ZSCORE', base .. LEASES, key)
 if ARGV[8] ~= '1' and expiry and tonumber(expiry) > now() then return answer({'alive', expiry}) end
 check_types()
+take_claim(head, 'lost')
 local losses, limit = tonumber(head[LOSSES]) + 1, tonumber(ARGV[7])
 head[LOSSES] = tostring(losses)
 tell_of('attempt_failed', key, head, head[ATTEMPT], 'lost')

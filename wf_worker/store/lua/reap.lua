@@ -39,7 +39,7 @@ end
 local run_id = get('run_id')
 if run_id and call('HGET', shard .. IDS, run_id) == run then call('HDEL', shard .. IDS, run_id) end
 call('UNLINK', base .. HEADER, base .. FRAMES, base .. BODIES, base .. READY, base .. HELD, base .. PAUSED, base .. LEASES,
-  base .. WAITS, base .. FAILED, base .. DUE, base .. BEATS, base .. PARKED, base .. OPEN, base .. CLOSED, base .. HOLDS, base .. ACTIVATIONS,
+  base .. WAITS, base .. FAILED, base .. DUE, base .. BEATS, base .. PARKED, base .. TAKEN, base .. OPEN, base .. CLOSED, base .. HOLDS, base .. ACTIVATIONS,
   base .. SCOPES, base .. TRACE, base .. EVENTS, base .. NAMES)
 call('ZREM', shard .. ATTENTION, run)
 call('SREM', shard .. PARKED_RUNS, run)

@@ -40,3 +40,11 @@ end
 local function holds_token(head, token)
   return head and head[PLACE] == 'leased' and head[TOKEN] ~= '' and head[TOKEN] == token
 end
+
+-- A handler's claim is taken from its worker. Should its result come late, the trace says so once: `discard` finds here
+-- that the token was given out, and why it counts no more. The first write of its script, since it may fail.
+local function take_claim(head, why)
+  if head[PLACE] == 'leased' and head[PURPOSE] == 'step' and head[STEP] ~= '' and get('trace') ~= 'off' then
+    call('HSETNX', base .. TAKEN, head[TOKEN], head[STEP] .. '|' .. why)
+  end
+end
