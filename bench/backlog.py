@@ -2,7 +2,7 @@
 
 Thousands of frames are ready and one slow worker holds them up for ten minutes, while its sweeper looks at all of them
 again and again. A frame's message may be sent again only where it seems to be lost, so the broker must have been given
-about one message for each frame. Afterwards the step is let go on, a second worker helps, and every run has to end well.
+about one message for each frame. Afterwards the step is let go on, a second worker helps, and every run must end well.
 
 The server counts the messages: kombu puts each into its queue by LPUSH, and nothing else here uses that command. Prints
 what it measures; the last line is one JSON object.

@@ -25,8 +25,8 @@ class Gauges:
     """A server that is both the store and the broker, looked at with commands of its own."""
 
     client: Any
-    queue: str = Settings().queue
-    keys: Keys = Keys()
+    queue: str
+    keys: Keys
 
     def queue_length(self) -> int:
         """Messages that nobody has taken."""
@@ -55,6 +55,6 @@ def gauges(url: str) -> Iterator[Gauges]:
     """Gauges of the server at a URL."""
     client = redis.Redis.from_url(url)
     try:
-        yield Gauges(client)
+        yield Gauges(client, Settings().queue, Keys())
     finally:
         client.close()

@@ -28,6 +28,7 @@ from wf_core.models.workflow_refs import WorkflowRef
 from wf_core.paths import StatePath
 from wf_core.run_limits import DEFAULT_MAX_STEPS
 from wf_core.run_state import ROOT_SCOPE_ID, Json, RunState
+from wf_core.toml_keys import shown_place
 
 _Object: TypeAlias = dict[str, Any]
 
@@ -260,7 +261,4 @@ def _refused(path: str, fault: str) -> PersistedRunInvalid:
 
 
 def _place(*steps: int | str) -> str:
-    text = ""
-    for step in steps:
-        text += f"[{step}]" if isinstance(step, int) else f".{step!a}" if not step.isidentifier() else f".{step}"
-    return text.removeprefix(".")
+    return shown_place(steps)

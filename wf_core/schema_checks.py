@@ -12,7 +12,8 @@ from jsonschema_specifications import REGISTRY as SPECIFICATIONS  # pyright: ign
 from referencing.exceptions import Unresolvable
 
 from wf_core.errors import WorkflowExecutionError
-from wf_core.paths import format_toml_path_segments
+from wf_core.schema_formats import format_checker
+from wf_core.toml_keys import shown_place
 
 Predicate = Callable[[Any], bool]
 
@@ -35,7 +36,7 @@ class SchemaCheck:
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self.schema = dict(schema)
         cls: Any = validator_for(self.schema, default=Draft202012Validator)
-        self._validator: Validator = cls(self.schema, registry=SPECIFICATIONS, format_checker=cls.FORMAT_CHECKER)
+        self._validator: Validator = cls(self.schema, registry=SPECIFICATIONS, format_checker=format_checker(cls))
         self._surely_fits = _surely_fits(self.schema) if cls is Draft202012Validator else None
 
     def check(self, payload: Any, label: str) -> None:
@@ -52,19 +53,8 @@ class SchemaCheck:
             raise PayloadInvalid(f"{label}: the schema refers to itself without end", path=label) from error
         if errors:
             worst = cast("ValidationError | None", best_match(errors)) or errors[0]
-            where = _location(worst)
-            raise PayloadInvalid(f"{label}{where}: {worst.message}", path=f"{label}{where}")
-
-
-def _location(error: ValidationError) -> str:
-    return "".join(_step(part) for part in error.absolute_path)
-
-
-def _step(part: str | int) -> str:
-    if isinstance(part, int):
-        return f"[{part}]"
-    printable = bool(part.strip()) and part.isprintable()
-    return "." + format_toml_path_segments((part,)) if printable else f"[{part!r}]"
+            where = shown_place(worst.absolute_path, below=label)
+            raise PayloadInvalid(f"{where}: {worst.message}", path=where)
 
 
 # ---- the short way

@@ -43,6 +43,22 @@ def format_toml_path_segments(parts: Iterable[str]) -> str:
     )
 
 
+def shown_place(steps: Iterable[str | int], *, below: str = "") -> str:
+    """A place in a JSON value as messages show it: keys as in a path, list positions in brackets, ``scores[1]."a.b"``.
+
+    ``below`` is what the value itself is called.
+    Any key can be shown, also one that no path can name, such as an empty one.
+    """
+    text = "".join(f"[{step}]" if isinstance(step, int) else f".{_shown_key(step)}" for step in steps)
+    return below + text if below else text.removeprefix(".")
+
+
+def _shown_key(key: str) -> str:
+    if _BARE.fullmatch(key):
+        return key
+    return json.dumps(key, ensure_ascii=_SURROGATE.search(key) is not None).replace("\x7f", "\\u007f")
+
+
 @final
 class _TomlKeyReader:
     """Reads one dotted key from start to end; whatever else stands in the text is an error."""

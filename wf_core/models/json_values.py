@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias, cast
 from pydantic import Field, PlainValidator
 from typing_extensions import TypeAliasType
 
+from wf_core.toml_keys import shown_place
+
 FiniteFloat: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
 
 # The order of the members is the order of the published schema. A named alias, so that it is published once.
@@ -34,7 +36,8 @@ def validate_strict_json_value(value: object) -> JsonValue:
     try:
         return _rebuilt(value, MAX_JSON_DEPTH)
     except _NotJson as error:
-        raise ValueError(f"{_place(error.place)}{error.reason}") from None
+        place = shown_place(reversed(error.place))
+        raise ValueError(f"{place}: {error.reason}" if place else error.reason) from None
 
 
 class _NotJson(Exception):
@@ -88,15 +91,6 @@ def _text(text: str) -> str:
         except UnicodeEncodeError:
             raise _NotJson("text holds a lone surrogate, which is not Unicode") from None
     return text
-
-
-def _place(steps: list[str | int]) -> str:
-    if not steps:
-        return ""
-    text = ""
-    for step in reversed(steps):
-        text += f"[{step}]" if isinstance(step, int) else f".{step!a}" if not step.isidentifier() else f".{step}"
-    return text.removeprefix(".") + ": "
 
 
 StrictJsonValue: TypeAlias = Annotated[

@@ -12,6 +12,7 @@ from wf_core.run_limits import MAX_NESTING
 from wf_core.validation.bindings import Facts, check_inputs, checked_list, shown, workflow_output_rules
 from wf_core.validation.context_paths import validate_context_paths
 from wf_core.validation.edges import check_edges, check_missing_edges, check_start
+from wf_core.validation.formats import check_formats
 from wf_core.validation.issues import ValidationIssue, ValidationIssueCode, ValidationReport
 from wf_core.validation.steps import check_aliases, check_steps
 
@@ -35,6 +36,7 @@ def validate_workflow(workflow: Workflow) -> ValidationReport:
     _check_nesting(workflow, regions, report)
     check_aliases(workflow, regions, report)
     validate_context_paths(workflow, context_schemas=schemas, report=report, control_regions=regions)
+    check_formats(workflow, report)
     return report
 
 

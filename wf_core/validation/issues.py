@@ -43,6 +43,7 @@ class ValidationIssueCode(StrEnum):
     NESTING_TOO_DEEP = "nesting_too_deep"
     INVALID_CONTEXT_PATH = "invalid_context_path"
     FOREACH_CONTEXT_ALIAS_CONFLICT = "foreach_context_alias_conflict"
+    UNKNOWN_FORMAT = "unknown_format"
     MALFORMED_MODEL = "malformed_model"
 
 
@@ -77,6 +78,7 @@ _REPAIRS: dict[ValidationIssueCode, str] = {
     ValidationIssueCode.NESTING_TOO_DEEP: "loop over one flat list instead of lists in lists",
     ValidationIssueCode.INVALID_CONTEXT_PATH: "read a context field that is declared at this step",
     ValidationIssueCode.FOREACH_CONTEXT_ALIAS_CONFLICT: "choose an alias that is free at this place",
+    ValidationIssueCode.UNKNOWN_FORMAT: "use a format of JSON Schema Draft 2020-12, or a pattern",
     ValidationIssueCode.MALFORMED_MODEL: "set the attribute to a value of its declared type",
 }
 """The repair that fits every issue of a code; a check that knows a better one says so."""
