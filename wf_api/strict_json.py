@@ -14,13 +14,14 @@ from typing import Any, Final, NoReturn
 import msgspec
 
 from wf_core.errors import WfError
+from wf_core.models.json_values import MAX_INTEGER_CHARS
 from wf_core.paths import format_toml_path_segments
 
 MAX_NESTING: Final = 256
 """Arrays and objects inside one another, the outermost counted."""
 
-MAX_DIGITS: Final = 4300
-"""Digits of one integer: what Python reads and writes as text without a setting of its own."""
+MAX_DIGITS: Final = MAX_INTEGER_CHARS
+"""Digits of one integer, its sign counted: what is read again when it was stored."""
 
 _SURROGATE_ESCAPE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
@@ -71,7 +72,7 @@ def too_large(size: int, most_bytes: int) -> JsonRefused:
 
 
 def _integer(digits: str) -> int:
-    if len(digits.lstrip("-")) > MAX_DIGITS:
+    if len(digits) > MAX_DIGITS:
         raise JsonRefused(
             f"an integer has more than {MAX_DIGITS} digits", code="json_number_too_long", hint="send it as a string"
         )

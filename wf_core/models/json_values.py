@@ -26,6 +26,12 @@ else:
 MAX_JSON_DEPTH: Final = 256
 """Lists and objects inside one another."""
 
+MAX_INTEGER_CHARS: Final = 4300
+"""Digits of an integer, and its sign: what Python and our JSON library read again from text."""
+
+_LARGEST: Final = 10**MAX_INTEGER_CHARS
+_SMALLEST: Final = -(10 ** (MAX_INTEGER_CHARS - 1))
+
 
 def validate_strict_json_value(value: object) -> JsonValue:
     """The value, rebuilt from plain lists and dicts; nothing is converted and what is not JSON raises ``ValueError``.
@@ -51,8 +57,12 @@ class _NotJson(Exception):
 
 def _rebuilt(value: object, depth: int) -> JsonValue:
     kind = type(value)
-    if value is None or kind is bool or kind is int:
+    if value is None or kind is bool:
         return cast("JsonValue", value)
+    if kind is int:
+        if not _SMALLEST < cast(int, value) < _LARGEST:
+            raise _NotJson(f"an integer of more than {MAX_INTEGER_CHARS} characters cannot be stored")
+        return cast(int, value)
     if kind is str:
         return _text(cast(str, value))
     if kind is float:
