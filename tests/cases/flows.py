@@ -104,6 +104,13 @@ def echo(payload: dict[str, Any], _: RuntimeContext) -> Any:
     return payload
 
 
+def echo_and_one(payload: dict[str, Any], _: RuntimeContext) -> Any:
+    """Its input, changed where it could hurt, and one result."""
+    payload["results"].append("not mine to write")
+    payload["other"] = "overwritten"
+    return {**payload, "result": payload["n"]}
+
+
 def as_text(payload: dict[str, Any], _: RuntimeContext) -> Any:
     """How the value looks to a handler that compares texts."""
     return {"value": json.dumps(payload["value"], separators=(",", ":"), ensure_ascii=False)}
@@ -126,7 +133,7 @@ def note(payload: dict[str, Any], context: RuntimeContext) -> Any:
     return {"value": payload.get("word", "x")}
 
 
-registry = {"echo": echo, "as_text": as_text, "not_finite": not_finite, "note": note}
+registry = {"echo": echo, "echo_and_one": echo_and_one, "as_text": as_text, "not_finite": not_finite, "note": note}
 
 
 # ---- running one over a store, with a worker in this process

@@ -103,8 +103,8 @@ def test_two_loops_over_an_empty_list_are_done_at_once(case: StoreCase, mode: st
         if step.entry["node_id"] in ("one", "two")
     }
     assert outcomes == {"one": "done", "two": "done"}
-    # The steps before and behind, and one for each loop; entering a child costs one more.
-    assert record.steps_executed == 4 + nested
+    # The steps before and behind, and one for each loop; entering a child and leaving it cost one each.
+    assert record.steps_executed == 4 + 2 * nested
 
 
 @pytest.mark.parametrize("mode", ["serial", "concurrent"])
