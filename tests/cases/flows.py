@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -122,18 +123,56 @@ def not_finite(payload: dict[str, Any], _: RuntimeContext) -> Any:
 
 
 def note(payload: dict[str, Any], context: RuntimeContext) -> Any:
-    """Appends a line to a file for each attempt; then takes so long, and says whether it was told to stop."""
+    """Appends a line to a file for each attempt; ``holds`` until another file exists; ``fails`` in some attempts."""
+    attempt = getattr(context, "attempt", 1)
     with Path(payload["file"]).open("a") as lines:
-        lines.write(f"{payload.get('word', 'x')} {getattr(context, 'attempt', 1)}\n")
-    until = time.monotonic() + payload.get("seconds", 0)
-    while time.monotonic() < until and not Path(f"{payload['file']}.release").exists():
+        lines.write(f"{payload['word']} {attempt} {os.getpid()}\n")
+    until = time.monotonic() + 60
+    while payload.get("holds") and time.monotonic() < until and not Path(f"{payload['file']}.release").exists():
         time.sleep(0.02)
-    if getattr(context, "cancelled", False):
-        Path(f"{payload['file']}.told").touch()
-    return {"value": payload.get("word", "x")}
+        if getattr(context, "cancelled", False):
+            Path(f"{payload['file']}.told").touch()
+    if attempt in payload.get("fails", ()):
+        raise ConnectionError("no answer")
+    return {"value": payload["word"]}
 
 
-registry = {"echo": echo, "echo_and_one": echo_and_one, "as_text": as_text, "not_finite": not_finite, "note": note}
+def notes(file: Path) -> list[tuple[str, int, int]]:
+    """The lines of such a file: word, attempt, process."""
+    lines = file.read_text().splitlines() if file.exists() else []
+    return [(word, int(attempt), int(pid)) for word, attempt, pid in (line.split(" ") for line in lines)]
+
+
+def noting(step_id: str, word: str, holds: str | bool = False, **more: Any) -> Step:
+    """A step that leaves a note; ``holds`` is a value or a path."""
+    held = {"target": "holds", **({"path": holds} if isinstance(holds, str) else {"value": holds})}
+    bindings = [{"target": "file", "path": "input.file"}, {"target": "word", "value": word}, held]
+    return {"id": step_id, "type": "node", "node": "note", "input": [*bindings, *more.pop("also", ())], **more}
+
+
+NOTE = {
+    "name": "note",
+    "input_schema": {**ANY, "properties": {"file": {}, "word": {}, "holds": {}, "fails": {}}},
+    "output_schema": {**ANY, "properties": {"value": {}}},
+    "outcomes": ["ok"],
+}
+
+
+def fails_once(payload: dict[str, Any], context: RuntimeContext) -> Any:
+    """The first attempt finds nobody at home."""
+    if getattr(context, "attempt", 1) == 1:
+        raise ConnectionError("no answer")
+    return payload
+
+
+registry = {
+    "echo": echo,
+    "echo_and_one": echo_and_one,
+    "as_text": as_text,
+    "not_finite": not_finite,
+    "note": note,
+    "fails_once": fails_once,
+}
 
 
 # ---- running one over a store, with a worker in this process
