@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.support.inline_worker import Handler, InlineWorker
+from tests.support.inline_worker import Handler, InlineWorker, QueueDispatcher
 from wf_core.models import Workflow
 from wf_core.run_state import RuntimeContext
 from wf_worker.store.protocol import RunRecord
@@ -194,6 +194,20 @@ def inline(
     worker.publish(created.ready)
     worker.drain()
     yield worker, created.incarnation
+
+
+class ToWorker(QueueDispatcher):
+    """Gives a sweeper's messages to a worker in this process; its queue is empty whenever somebody asks."""
+
+    def __init__(self, worker: InlineWorker) -> None:
+        super().__init__()
+        self.publish = worker.publish  # type: ignore[method-assign]
+
+    def queue_of(self, queue: str, priority: str) -> str:
+        return f"{queue}.{priority}"
+
+    def queue_is_empty(self, name: str) -> bool:
+        return True
 
 
 def found(store: RunStore, incarnation: str) -> RunRecord:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from tests.cases.flows import END, flow, found, step
-from tests.support.inline_worker import InlineWorker, QueueDispatcher
+from tests.cases.flows import END, ToWorker, flow, found, step
+from tests.support.inline_worker import InlineWorker
 from tests.support.stores import MemoryCase, Sent, StoreCase
 from wf_core.models import Workflow
 from wf_core.run_state import RuntimeContext
@@ -24,21 +24,17 @@ ROUNDS = 1_000
 class Passes:
     """Two sweepers and a worker on one store in memory; what each attempt executed is noted."""
 
-    def __init__(self, case: MemoryCase, seed: int) -> None:
+    def __init__(self, case: MemoryCase, digest: str, seed: int) -> None:
         self.case = case
         self.chance = random.Random(seed)
         self.attempts: list[int] = []
         self.worker = InlineWorker(case.store, {"work": self.work})
         self.sweepers = [self.sweeper(), self.sweeper()]
         self.chance.shuffle(self.sweepers)
-        digest = case.store.publish(Workflow.model_validate(ONE_STEP)).digest
         self.created = case.store.create(case.store.new_run(f"run {seed}", digest, {}, max_steps=9))
 
     def sweeper(self) -> Sweeper:
-        queue = QueueDispatcher()
-        queue.publish = self.worker.publish  # type: ignore[method-assign]
-        queue.queue_is_empty = lambda *_: True  # type: ignore[method-assign]
-        return Sweeper(self.case.store, queue, Receipts())
+        return Sweeper(self.case.store, ToWorker(self.worker), Receipts())
 
     def work(self, _payload: dict[str, Any], context: RuntimeContext) -> dict[str, Any]:
         self.attempts.append(getattr(context, "attempt", 0))
@@ -63,9 +59,10 @@ class Passes:
 
 
 def test_a_thousand_times_a_slow_pass_executes_nothing_twice(memory_case: MemoryCase) -> None:
+    digest = memory_case.store.publish(Workflow.model_validate(ONE_STEP)).digest
     with memory_case.unaudited():
         for seed in range(ROUNDS):
-            passes = Passes(memory_case, seed)
+            passes = Passes(memory_case, digest, seed)
             store, run = memory_case.store, passes.created.incarnation
             lost = seed % 2 == 0
             if lost:
