@@ -134,7 +134,9 @@ class Group:
             {"results": self.given, "count": len(self.given)},
         ), record.error
         barriers = [
-            entry.entry for entry in self.store.trace(self.run, 0, 10_000) if entry.entry["node_id"] in ("each", "after")
+            entry.entry
+            for entry in self.store.trace(self.run, 0, 10_000)
+            if entry.entry["node_id"] in ("each", "after")
         ]
         fired = [entry for entry in barriers if entry["outcome"] == "done"]
         assert (len(fired), self.calls["after"]) == (1, 1)
