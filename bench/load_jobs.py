@@ -61,6 +61,43 @@ def takes_long(payload: Held) -> Total:
     return Total(total=payload.n)
 
 
+@node
+def first_step(payload: Number) -> Number:
+    return payload
+
+
+@node
+def second_step(payload: Number) -> Number:
+    return payload
+
+
+@node
+def third_step(payload: Number) -> Number:
+    return payload
+
+
+def three_steps() -> WorkflowBuilder:
+    """Three steps for each number, and the sum of all."""
+    flow = WorkflowBuilder("three_steps", Numbers, Sum, Sum)
+    each = flow.foreach(
+        id="each",
+        over=input_path("numbers"),
+        as_="number",
+        mode="concurrent",
+        concurrent={"max_active": 50, "max_outstanding": 100},
+    )
+    first = flow.use(first_step, input=[input_from(each.item, "n")])
+    second = flow.use(second_step, input=[input_from(each.item, "n")])
+    third = flow.use(third_step, input=[input_from(each.item, "n")], output=[output_to("n", state_path("total"))])
+    flow.set_entry_point(each)
+    flow.set_route(each, "loop", first)
+    flow.set_route(first, "ok", second)
+    flow.set_route(second, "ok", third)
+    flow.set_route(third, "ok", each)
+    flow.set_route(each, "done", END)
+    return flow
+
+
 def backing_off(items: int, seconds: float) -> WorkflowBuilder:
     """Every number fails once and is tried again after so long; all of them are under way at once."""
     flow = WorkflowBuilder("backing_off", Numbers, Sum, Sum)
@@ -97,4 +134,4 @@ def one_slow_step() -> WorkflowBuilder:
     return flow
 
 
-NODES = (fails_once, takes_long)
+NODES = (fails_once, takes_long, first_step, second_step, third_step)

@@ -1,8 +1,8 @@
 """All parts of a group finished, and what should follow was never called.
 
 The count was raised apart from storing the result, and a time-out in between lost it for good (celery/celery#4207,
-celery/celery#5229, celery/celery#3363). Here an item's result and its arrival are one script, an arrival is the presence
-of that result and no count, and a call whose reply was lost may be made again.
+celery/celery#5229, celery/celery#3363). Here an item's result and its arrival are one script, an arrival is the
+presence of that result and no count, and a call whose reply was lost may be made again.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class Group:
 def test_the_reply_to_one_commit_of_two_hundred_is_lost_and_the_barrier_fires_once(
     valkey_case: RedisCase, valkey_server: EmbeddedValkey
 ) -> None:
-    """Once the client sends the call again by itself, once it gives up and the item's message comes again."""
+    """The client sends the call again by itself; the messages that its reply held are found by a sweeper."""
     records = CutRecords(valkey_server, valkey_case.keys, retries=3)
     records.cuts = {("commit", "137")}
     group = Group(valkey_server, records, 200)
@@ -162,7 +162,7 @@ def test_the_reply_to_one_commit_of_two_hundred_is_lost_and_the_barrier_fires_on
 def test_any_reply_may_be_lost_for_good_and_the_barrier_fires_once(
     valkey_case: RedisCase, valkey_server: EmbeddedValkey
 ) -> None:
-    """The reply to the first try of every claim and every commit: nobody sends it again, a sweeper finds what is due."""
+    """The reply to the first try of every claim and commit: nobody sends it again, a sweeper finds what is due."""
     records = CutRecords(valkey_server, valkey_case.keys, retries=0)
     records.every_call = True
     group = Group(valkey_server, records, 12, lease_ms=50)

@@ -104,9 +104,8 @@ def cancelled_before(case: StoreCase, digest: str, moment: int) -> tuple[str, in
 
     def cancel() -> None:
         left[0] -= 1
-        if left[0] == 0:
-            if case.store.cancel(created.incarnation) == "cancelled":
-                called.append("cancel")
+        if left[0] == 0 and case.store.cancel(created.incarnation) == "cancelled":
+            called.append("cancel")
 
     case.records.before = cancel
     worker.publish(created.ready)

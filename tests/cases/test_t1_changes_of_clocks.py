@@ -8,6 +8,7 @@ refused. The instants below are those at which the named schedules are due.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -86,7 +87,7 @@ def test_a_run_goes_on_at_each_instant_and_never_before_it(memory_case: MemoryCa
             went_on.append(due)
 
     assert [instant_of(ms).isoformat()[:16] for ms in went_on] == instants
-    assert all(earlier < later for earlier, later in zip(went_on, went_on[1:], strict=False))
+    assert all(earlier < later for earlier, later in itertools.pairwise(went_on))
     assert found(store, run).output == {"seen": times}
 
 
