@@ -22,7 +22,7 @@ MOVED := moved
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check map props sim sabotage chaos mutants bench fmt dev clean moved timers backlog pages
+.PHONY: help demo test check map props sim sabotage chaos mutants bench fmt dev clean moved timers backlog pages cluster
 
 help:
 	@echo 'make demo    a real job on worker processes; options: make demo DEMO_ARGS="--yes --kill-worker"'
@@ -35,6 +35,7 @@ help:
 	@echo 'make sim     random workflows under faults: make sim SEEDS=10000 SEED=0'
 	@echo 'make sabotage  rules of the store switched off, one at a time, each of which make sim has to notice'
 	@echo 'make chaos   real processes killed, stopped and cut off at random: make chaos MINUTES=5 CHAOS_ARGS="--seed 1"'
+	@echo 'make cluster the store suite on clusters of one node and of three, the system suite on the three'
 	@echo 'make bench   the in-memory engine on 10,000 and 100,000 items'
 	@echo 'make timers  thousands of retry delays: what a worker holds of them; options: make timers ITEMS=20000'
 	@echo 'make backlog ready frames behind one slow worker, and the messages sent for them: make backlog MINUTES=10'
@@ -82,6 +83,9 @@ sabotage: .venv/.ready
 
 chaos: .venv/.ready
 	@$(PY) -m tests.chaos --minutes $(MINUTES) $(CHAOS_ARGS)
+
+cluster: .venv/.ready
+	@$(PY) -m tests.cluster
 
 bench: .venv/.ready
 	@$(PY) -m bench.core

@@ -5,19 +5,27 @@ from __future__ import annotations
 import re
 from typing import Annotated, Final
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from wf_core.models.queues import QueueName
 from wf_core.models.retries import MAX_SECONDS
+from wf_worker.cluster_urls import cluster_fault, names_cluster
 from wf_worker.durability import Durability
 
-STORE_SCHEMES: Final = ("redis", "rediss", "valkey", "valkeys", "unix")
+STORE_SCHEMES: Final = (
+    *("redis", "rediss", "valkey", "valkeys", "unix"),
+    *("redis+cluster", "rediss+cluster", "valkey+cluster", "valkeys+cluster"),
+)
 BROKER_SCHEMES: Final = ("redis", "rediss", "valkey", "valkeys", "amqp", "amqps", "memory")
 
 
 def _store_url(url: str) -> str:
-    return _checked(url, STORE_SCHEMES, "the run store")
+    _checked(url, STORE_SCHEMES, "the run store")
+    fault = cluster_fault(url) if names_cluster(url) else None
+    if fault:
+        raise ValueError(fault)
+    return url
 
 
 def _broker_url(url: str) -> str:
@@ -51,8 +59,8 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="WF_", frozen=True, extra="forbid")
 
     store_url: Annotated[str, AfterValidator(_store_url)] = "redis://127.0.0.1:6379/0"
-    """Where runs are kept: redis://, rediss://, valkey://, valkeys://."""
-    broker_url: Annotated[str, AfterValidator(_broker_url)] | None = None
+    """Where runs are kept: redis://, rediss://, valkey://, valkeys://; nodes of a cluster: redis+cluster://a:1,b:2."""
+    broker_url: Annotated[Annotated[str, AfterValidator(_broker_url)] | None, Field(validate_default=True)] = None
     """Where Celery messages go: as above, or amqp://. None: the store's server."""
     prefix: Annotated[str, AfterValidator(_prefix)] = "wf"
     """First part of every key of the store."""
@@ -95,6 +103,13 @@ class Settings(BaseSettings):
         failed = self.retention_seconds if self.retention_failed_seconds is None else self.retention_failed_seconds
         kept = (self.retention_seconds, failed, self.retention_seconds)
         return ",".join(str(1000 * max(seconds, at_least_seconds)) for seconds in kept)
+
+    @field_validator("broker_url")
+    @classmethod
+    def _is_no_cluster(cls, url: str | None, info: ValidationInfo) -> str | None:
+        if url is None and names_cluster(info.data.get("store_url", "")):
+            raise ValueError("a cluster cannot be the broker: name a server of its own")
+        return url
 
     @property
     def promised(self) -> Durability:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import pytest
 
@@ -13,26 +15,47 @@ from tests.support.stores import (
     MEMORY,
     NAMED,
     SERVERS,
+    THREE,
     VALKEY,
     MemoryCase,
     RedisCase,
     StoreCase,
-    cluster_in,
+    cluster_case,
     embedded_case,
     fake_case,
     named_case,
-    running,
 )
-from tests.support.valkey import EmbeddedValkey
+from tests.support.valkey_cluster import ONE_URL, THREE_URL, ValkeyCluster, running
 
 Builder = Callable[[str], StoreCase]
 
 
+ON_CLUSTERS = {CLUSTER, THREE}
+
+
+def marked(kinds: Iterable[str]) -> list[Any]:
+    """The kinds as parameters. ``-m cluster`` selects those in cluster mode."""
+    return [pytest.param(kind, marks=pytest.mark.cluster if kind in ON_CLUSTERS else ()) for kind in kinds]
+
+
 @pytest.fixture(scope="session")
-def cluster_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedValkey]:
-    """One cluster of one node for the whole session."""
-    with running(cluster_in(tmp_path_factory.mktemp("cluster"))) as server:
+def cluster_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ValkeyCluster | None]:
+    """One cluster of one node for the whole session, unless the environment names one."""
+    if os.environ.get(ONE_URL):
+        yield None
+        return
+    with running(tmp_path_factory.mktemp("cluster"), 1) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def three_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ValkeyCluster | None]:
+    """One cluster of three nodes for the whole session, unless the environment names one."""
+    if os.environ.get(THREE_URL):
+        yield None
+        return
+    with running(tmp_path_factory.mktemp("three"), 3) as servers:
+        yield servers
 
 
 @pytest.fixture
@@ -49,7 +72,9 @@ def build(request: pytest.FixtureRequest) -> Iterator[Builder]:
             case _ if kind == VALKEY:
                 case = embedded_case(kind, request.getfixturevalue("valkey_server"))
             case _ if kind == CLUSTER:
-                case = embedded_case(kind, request.getfixturevalue("cluster_server"))
+                case = cluster_case(kind, request.getfixturevalue("cluster_server"))
+            case _ if kind == THREE:
+                case = cluster_case(kind, request.getfixturevalue("three_nodes"))
             case _ if kind == NAMED:
                 case = named_case()
             case _:
@@ -62,13 +87,13 @@ def build(request: pytest.FixtureRequest) -> Iterator[Builder]:
         case.close()
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=marked(KINDS))
 def case(request: pytest.FixtureRequest, build: Builder) -> StoreCase:
     """A store of every kind."""
     return build(request.param)
 
 
-@pytest.fixture(params=SERVERS)
+@pytest.fixture(params=marked(SERVERS))
 def server_case(request: pytest.FixtureRequest, build: Builder) -> RedisCase:
     """A store on every kind of real server."""
     found = build(request.param)

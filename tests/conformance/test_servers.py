@@ -37,10 +37,11 @@ def test_every_key_that_a_call_touches_carries_the_hash_tag_of_its_shard(server_
     if server_case.kind == NAMED:
         pytest.skip("other users' commands would be seen as well")
     tag = server_case.keys.shard(server_case.keys.shard_of("run")).encode()
-    with server_case.client.monitor() as monitor:
+    server = server_case.node_of(tag.decode())
+    with server.monitor() as monitor:
         commands = monitor.listen()
         everything(server_case)
-        server_case.client.echo("end")
+        server.echo("end")
         touched: set[bytes] = set()
         by_scripts = 0
         for seen in commands:

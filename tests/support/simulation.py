@@ -603,7 +603,7 @@ class Simulation:
         scenario = self.scenario
         compare(
             record,
-            [step.entry for step in steps],
+            [step.entry for step in steps if step.discarded is None],
             *(scenario.wide, scenario.workflow_input, scenario.wide_children),
             mended=self.mended,
         )

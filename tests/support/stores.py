@@ -1,4 +1,4 @@
-"""Run stores of every kind for tests: in memory, over fakeredis, over a real Valkey, over a cluster of one node.
+"""Run stores of every kind for tests: in memory, over fakeredis, a real Valkey, clusters of one node and of three.
 
 A store made here audits the run after every call, so a test that passes has also shown that nothing in between was
 ever in two places, forgotten or counted wrongly.
@@ -10,20 +10,17 @@ import copy
 import itertools
 import os
 import secrets
-import subprocess
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import fakeredis
 import redis
-from redis.exceptions import RedisError
 
 from tests.support.valkey import EmbeddedValkey
-from wf_api.cli.stack import free_port, valkey_binary
+from tests.support.valkey_cluster import ONE_URL, THREE_URL, ValkeyCluster
 from wf_worker.store.audit import audit_run
 from wf_worker.store.keys import RUN_KEYS, Keys
 from wf_worker.store.memory import MemoryRecords
@@ -33,11 +30,14 @@ from wf_worker.store.runs import RunStore
 SERVER_URL = "WF_TEST_REDIS_URL"
 """Names a running server to test against as well. Only keys under a prefix of the test's own are touched there."""
 
-MEMORY, FAKE, VALKEY, CLUSTER, NAMED = "memory", "fakeredis", "valkey", "cluster", "named"
-SERVERS = (VALKEY, CLUSTER, *([NAMED] if os.environ.get(SERVER_URL) else []))
+MEMORY, FAKE, VALKEY, CLUSTER, THREE, NAMED = "memory", "fakeredis", "valkey", "cluster", "three_nodes", "named"
+SERVERS = (
+    VALKEY,
+    CLUSTER,
+    *([THREE] if os.environ.get(THREE_URL) else []),
+    *([NAMED] if os.environ.get(SERVER_URL) else []),
+)
 KINDS = (MEMORY, FAKE, *SERVERS)
-
-START_SECONDS = 20
 
 
 class MovableClock:
@@ -186,6 +186,11 @@ class RedisCase(StoreCase):
         keys = Keys(prefix)
         super().__init__(kind, RedisRecords(client, keys), keys)
 
+    def node_of(self, key: str) -> redis.Redis:
+        """A client of the very server that holds a key."""
+        client: Any = self.client
+        return client.get_redis_connection(client.get_node_from_key(key)) if self.kind == THREE else client
+
     def names(self) -> list[bytes]:
         """The names of all keys of this store."""
         return sorted(key for key in self.client.scan_iter(count=1000) if self._ours(key))
@@ -235,56 +240,10 @@ class RedisCase(StoreCase):
         return seconds * 1000 + micros // 1000
 
     def close(self) -> None:
-        if self.kind == NAMED:
+        if self.kind in (NAMED, THREE):
             for key in self.names():
                 self.client.delete(key)
         super().close()
-
-
-class ClusterValkey(EmbeddedValkey):
-    """A cluster that consists of one node, which therefore has every slot."""
-
-    def start(self) -> None:
-        bus = str(free_port())
-        command = [str(valkey_binary()), "--bind", "127.0.0.1", "--port", str(self.port), "--dir", str(self.folder)]
-        command += ["--save", "", "--appendonly", "no", "--cluster-enabled", "yes", "--cluster-port", bus]
-        with (self.folder / "valkey.log").open("ab") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
-        with self.client() as client:
-            self._until(client.ping)
-            client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
-            self._until(lambda: b"cluster_state:ok" in _raw_info(client))
-
-    def _until(self, holds: Callable[[], Any]) -> None:
-        deadline = time.monotonic() + START_SECONDS
-        while True:
-            try:
-                if holds():
-                    return
-            except (RedisError, OSError):
-                if self.process is None or self.process.poll() is not None:
-                    raise
-            assert time.monotonic() < deadline, "the cluster does not start"
-
-
-def _raw_info(client: redis.Redis) -> bytes:
-    info: Any = client.execute_command("CLUSTER", "INFO")
-    return info if isinstance(info, bytes) else "".join(f"{key}:{value}\n" for key, value in info.items()).encode()
-
-
-@contextmanager
-def running(server: EmbeddedValkey) -> Iterator[EmbeddedValkey]:
-    """The server, for as long as the block lasts."""
-    server.start()
-    try:
-        yield server
-    finally:
-        server.stop()
-
-
-def cluster_in(folder: Path) -> ClusterValkey:
-    """A cluster of one node with its files in ``folder``."""
-    return ClusterValkey(folder)
 
 
 def fake_case() -> RedisCase:
@@ -292,11 +251,19 @@ def fake_case() -> RedisCase:
     return RedisCase(FAKE, fakeredis.FakeStrictRedis(server=fakeredis.FakeServer()))
 
 
-def embedded_case(kind: str, server: EmbeddedValkey) -> RedisCase:
+def embedded_case(kind: str, server: EmbeddedValkey | ValkeyCluster) -> RedisCase:
     """A store over an embedded server, which is emptied first."""
     client = connect(server.url)
     client.flushall()
     return RedisCase(kind, client)
+
+
+def cluster_case(kind: str, cluster: ValkeyCluster | None) -> RedisCase:
+    """A store over a cluster: the one given, which is emptied first, or the one that the environment names."""
+    if cluster is not None:
+        return embedded_case(kind, cluster)
+    url = os.environ[ONE_URL if kind == CLUSTER else THREE_URL]
+    return RedisCase(kind, connect(url), f"wftest{secrets.token_hex(6)}")
 
 
 def named_case() -> RedisCase:

@@ -20,24 +20,32 @@ class EmbeddedValkey:
     """
 
     def __init__(
-        self, folder: Path, *, append_only: bool = False, fsync: str = "always", options: Sequence[str] = ()
+        self,
+        folder: Path,
+        *,
+        append_only: bool = False,
+        fsync: str = "always",
+        options: Sequence[str] = (),
+        host: str = "127.0.0.1",
     ) -> None:
         self.folder = folder
         self.append_only = append_only
         self.fsync = fsync
         self.options = options
-        self.port = free_port()
+        self.host = host
+        self.port = free_port(host)
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
-        return f"redis://127.0.0.1:{self.port}/0"
+        return f"redis://{self.host}:{self.port}/0"
 
     def start(self) -> None:
         command = [
             str(valkey_binary()),
             "--bind",
-            "127.0.0.1",
+            self.host,
+            *([] if self.host == "127.0.0.1" else ["--protected-mode", "no"]),
             "--port",
             str(self.port),
             "--dir",
@@ -50,7 +58,7 @@ class EmbeddedValkey:
         with (self.folder / "valkey.log").open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
         deadline = time.monotonic() + 20
-        with redis.Redis(host="127.0.0.1", port=self.port) as client:
+        with redis.Redis(host=self.host, port=self.port) as client:
             while True:
                 try:
                     client.ping()
@@ -65,7 +73,7 @@ class EmbeddedValkey:
         return max(self.folder.glob("appendonlydir/*.incr.aof"))
 
     def client(self) -> redis.Redis:
-        return redis.Redis(host="127.0.0.1", port=self.port)
+        return redis.Redis(host=self.host, port=self.port)
 
     def kill(self) -> None:
         if self.process is not None:

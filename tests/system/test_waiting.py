@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-
-import redis
+from typing import Any
 
 from tests.support import jobs
+from tests.support.installations import Servers
 from tests.support.waiting import eventually
 from wf_api.cli.stack import Stack
 from wf_api.client import WorkflowClient
 
 
-def store_time(store: redis.Redis) -> datetime:
+def store_time(store: Any) -> datetime:
     seconds, micros = store.time()
     return datetime.fromtimestamp(seconds, UTC) + timedelta(microseconds=micros)
 
 
 def test_a_run_waits_without_workers_and_goes_on_when_there_are_some_again(
-    stack: Stack, client: WorkflowClient
+    stack: Stack, client: WorkflowClient, servers: Servers
 ) -> None:
     client.publish(jobs.resting(0.1))
-    store = redis.Redis.from_url(stack.store_url)
+    store = servers.store(stack)
     due = store_time(store) + timedelta(seconds=6)
     run_id = client.start("resting", {"numbers": [1, 2, 3, 4, 5], "due": due.isoformat()})["run_id"]
     # Every item has rested and is squared: the run waits for the time of its input.
     eventually(lambda: client.inspect(run_id)["steps_executed"] == 13, "the run waits")
 
     waiting = client.inspect(run_id)
-    assert store.llen("wf") == 0
+    assert servers.queue_is_empty(stack)
     for part in [part for part in stack.parts if part.name.startswith("worker-")]:
         stack.kill(part)
         stack.parts.remove(part)

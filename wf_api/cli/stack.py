@@ -323,6 +323,15 @@ class Stack:
         part.process.kill()
         part.process.wait()
 
+    def end(self, part: Part, seconds: float = 10.0) -> None:
+        """SIGTERM; SIGKILL when that did not help within so many seconds."""
+        if part.alive:
+            part.process.send_signal(signal.SIGTERM)
+            try:
+                part.process.wait(seconds)
+            except subprocess.TimeoutExpired:
+                self.kill(part)
+
     def stop(self) -> None:
         """Ends every part: first all that works, then the store."""
         for group in ([p for p in self.parts if p.name != "store"], [p for p in self.parts if p.name == "store"]):

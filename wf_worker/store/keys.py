@@ -10,6 +10,7 @@ tag, so one script touches one slot of a cluster::
     {wf:07}:parked    set: incarnations with parked frames
     {wf:07}:inbox     sorted set: `<incarnation>#<step number>` of open interrupts by opening time
     {wf:07}:confirmed string: written so that replicas have something to confirm
+    {wf:07}:never     nothing, ever: named in every call, so that a slot that moves key by key refuses the call whole
     {wf:07}:r:<incarnation>:...    one run, below
 
 Below a run (``base``)::
@@ -95,6 +96,7 @@ SHARD_KEYS: Final = {
     "INBOX": "inbox",
     "PARKED_RUNS": "parked",
     "CONFIRMED": "confirmed",
+    "NEVER": "never",
 }
 
 

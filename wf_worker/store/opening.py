@@ -36,12 +36,13 @@ def verify_server(settings: Settings) -> None:
     """
     records = RedisRecords(connect(settings.store_url))
     try:
-        warnings = check_server(records.facts())
-        check_durability(settings.promised, records.persistence())
+        warnings = [warning for facts in records.facts() for warning in check_server(facts)]
+        for persistence in records.persistence():
+            check_durability(settings.promised, persistence)
     except StoreUnavailable as error:
         log.warning("the store's server was not checked: %s", error)
         return
     finally:
         records.close()
-    for warning in warnings:
+    for warning in dict.fromkeys(warnings):
         log.warning("the store's server: %s", warning)

@@ -1,20 +1,31 @@
-"""Records in Redis or Valkey: every script by its hash, loaded again where the server has forgotten it."""
+"""Records in Redis or Valkey: every script by its hash, sent whole where a server does not know it."""
 
 from __future__ import annotations
 
 import functools
+import hashlib
 from collections.abc import Callable, Sequence
 from importlib import resources
 from typing import Any, Final, TypeVar, cast
 
 import redis
 from redis.backoff import ExponentialBackoff
-from redis.exceptions import BusyLoadingError, NoScriptError, OutOfMemoryError, RedisError, ResponseError
+from redis.exceptions import (
+    BusyLoadingError,
+    MovedError,
+    NoScriptError,
+    OutOfMemoryError,
+    RedisClusterException,
+    RedisError,
+    ResponseError,
+)
 from redis.exceptions import ConnectionError as ServerLost
 from redis.exceptions import TimeoutError as ServerSilent
 from redis.retry import Retry
 
+from wf_worker.cluster_urls import names_cluster, node_urls
 from wf_worker.errors import RunDamaged, StoreError, StoreUnavailable
+from wf_worker.store.cluster import ClusterClient
 from wf_worker.store.keys import RUN_KEYS, SHARD_KEYS, Keys, lua_names
 
 T = TypeVar("T")
@@ -49,22 +60,37 @@ def script_text(name: str) -> str:
     return lua_names() + "\n".join(part.read_text() for part in parts)
 
 
+@functools.cache
+def script_hash(name: str) -> str:
+    """The name that a server gives to a script."""
+    return hashlib.sha1(script_text(name).encode()).hexdigest()
+
+
 def connect(url: str) -> redis.Redis:
-    """A client with bounded waits. valkey:// and valkeys:// are read as redis:// and rediss://."""
-    address = url.replace("valkeys://", "rediss://", 1).replace("valkey://", "redis://", 1)
+    """A client with bounded waits. valkey:// and valkeys:// are read as redis:// and rediss://, and a scheme that ends
+    with ``+cluster`` names nodes of a cluster."""
+    common: dict[str, Any] = {
+        "protocol": 2,
+        "socket_timeout": 10,
+        "socket_connect_timeout": 5,
+        "socket_keepalive": True,
+        "health_check_interval": 25,
+        "client_name": "wf-store",
+    }
+    if names_cluster(url):
+        return cast(redis.Redis, ClusterClient([_plain(node) for node in node_urls(url)], **common))
     made: Any = redis.Redis.from_url(  # pyright: ignore[reportUnknownMemberType]
-        address,
-        protocol=2,
-        socket_timeout=10,
-        socket_connect_timeout=5,
-        socket_keepalive=True,
-        health_check_interval=25,
+        _plain(url),
         # Every call may be executed again, so repeating one whose answer was lost is always right.
         retry=Retry(ExponentialBackoff(cap=1.0, base=0.05), 3),
         retry_on_error=[ServerLost, ServerSilent, BusyLoadingError],
-        client_name="wf-store",
+        **common,
     )
     return cast(redis.Redis, made)
+
+
+def _plain(url: str) -> str:
+    return url.replace("valkeys://", "rediss://", 1).replace("valkey://", "redis://", 1)
 
 
 class RedisRecords:
@@ -74,14 +100,13 @@ class RedisRecords:
         self.client = client
         self.keys = keys or Keys()
         self._confirmations = confirmations
-        self._hashes: dict[str, str] = {}
 
     # ---- scripts
 
     def call(self, script: str, incarnation: str, call_id: str, *args: str | bytes | int) -> list[Any]:
         base = self.keys.base(incarnation)
         shard = self.keys.shard(self.keys.shard_of_incarnation(incarnation))
-        reply = self._run(script, base + RUN_KEYS["HEADER"], base, shard, incarnation, call_id, *args)
+        reply = self._run(script, shard, base + RUN_KEYS["HEADER"], base, shard, incarnation, call_id, *args)
         if script in ACKNOWLEDGED:
             self.confirm(incarnation, call_id)
         return reply
@@ -97,7 +122,12 @@ class RedisRecords:
         WAIT counts from the last write of its own connection, so one is made: a call that was sent again and changed
         nothing is confirmed by it as well.
         """
-        pipe: Any = self.client.pipeline(transaction=False)  # pyright: ignore[reportUnknownMemberType]
+        client: Any = self.client
+        # WAIT names no key: in a cluster it has to be said to the node that has this one.
+        node = (
+            client.get_redis_connection(client.get_node_from_key(key)) if isinstance(client, ClusterClient) else client
+        )
+        pipe = node.pipeline(transaction=False)
         pipe.set(key, call_id)
         pipe.execute_command("WAIT", self._confirmations, CONFIRM_MS)
         _, confirmed = pipe.execute()
@@ -110,30 +140,35 @@ class RedisRecords:
 
     def sweep(self, shard: int, most: int, hold_off_ms: int, ahead_ms: int = 0) -> list[str]:
         prefix = self.keys.shard(shard)
-        reply = self._run("sweep", prefix + SHARD_KEYS["ATTENTION"], "", prefix, "", "", most, hold_off_ms, ahead_ms)
+        args = (most, hold_off_ms, ahead_ms)
+        reply = self._run("sweep", prefix, prefix + SHARD_KEYS["ATTENTION"], "", prefix, "", "", *args)
         return [incarnation.decode() for incarnation in reply[1]]
 
-    def _run(self, script: str, key: str, *args: str | bytes | int) -> list[Any]:
+    def _run(self, script: str, shard: str, key: str, *args: str | bytes | int) -> list[Any]:
+        # A script names keys that it computes. Where a slot moves key by key some of them are on another node, and
+        # would be missing in the middle of it. The second key is never there: a server that moves the slot, or takes
+        # it in, sees that it has one key and lacks another, and refuses the whole call (TRYAGAIN) before it begins.
+        keys = (key, shard + SHARD_KEYS["NEVER"])
+
         def once() -> list[Any]:
-            digest = self._hashes.get(script)
-            if digest is not None:
-                try:
-                    return cast(list[Any], self.client.evalsha(digest, 1, key, *args))  # pyright: ignore[reportUnknownMemberType]
-                except NoScriptError:
-                    pass  # the server restarted or was flushed: nothing was executed, so it is loaded and called again
-            loaded: Any = self.client.script_load(script_text(script))  # pyright: ignore[reportUnknownMemberType]
-            self._hashes[script] = loaded.decode() if isinstance(loaded, bytes) else loaded
-            return cast(list[Any], self.client.evalsha(self._hashes[script], 1, key, *args))  # pyright: ignore[reportUnknownMemberType]
+            digest = script_hash(script)
+            try:
+                return cast(list[Any], self.client.evalsha(digest, len(keys), *keys, *args))  # pyright: ignore[reportUnknownMemberType]
+            except NoScriptError:
+                # The server restarted, was flushed, or is another node than before: nothing was executed. The text
+                # goes where the key is; another node of a cluster may be away.
+                text = script_text(script)
+                return cast(list[Any], self.client.eval(text, len(keys), *keys, *args))  # pyright: ignore[reportUnknownMemberType]
 
         return self._guard(once)
 
     def _guard(self, act: Callable[[], T]) -> T:
         try:
             return act()
-        except RedisError as error:
+        except (RedisError, RedisClusterException) as error:
             raise self._translated(error) from error
 
-    def _translated(self, error: RedisError) -> StoreError:
+    def _translated(self, error: RedisError | RedisClusterException) -> StoreError:
         """What an error of the client means: damage, a fault of a script, or a server that refuses work for now."""
         text = str(error)
         if "WRONGTYPE" in text:
@@ -142,6 +177,9 @@ class RedisRecords:
         if isinstance(error, OutOfMemoryError) or "OOM command not allowed" in text:
             hint = "give the server memory, or set a larger maxmemory; nothing was written"
             return StoreUnavailable("the run store is full", code="store_full", hint=hint)
+        if isinstance(error, MovedError):
+            hint = "write the scheme of WF_STORE_URL with +cluster: redis+cluster://host:port"
+            return StoreUnavailable("the run store is one node of a cluster, and others have its slots", hint=hint)
         if isinstance(error, ResponseError) and "user_script" in text:
             return StoreError(f"a script of the run store failed: {text}", code="store_script_failed")
         return StoreUnavailable(
@@ -353,19 +391,32 @@ class RedisRecords:
         # A real script on a run that is not there: a server that answers PING but cannot execute scripts is not ready.
         self.call("renew", self.keys.incarnation("ping", "ping"), "ping", "", "", 0)
 
-    def facts(self) -> dict[str, Any]:
-        """What the server says of itself. Raises :class:`StoreUnavailable` when it cannot be reached."""
-        client: Any = self.client
-        return self._guard(lambda: cast("dict[str, Any]", client.info()))
+    def facts(self) -> list[dict[str, Any]]:
+        """What each primary says of itself (``INFO``), one of a server or several of a cluster. A server that was named
+        alone and is a node of a cluster says as ``cluster_size`` how many have slots there.
 
-    def persistence(self) -> dict[str, str] | None:
-        """What the server says of its append-only file; None when it does not tell its settings."""
+        Raises :class:`StoreUnavailable` when one cannot be reached.
+        """
+        client: Any = self.client
+        if isinstance(client, ClusterClient):
+            primaries: list[Any] = self._guard(lambda: client.get_primaries())
+            return [self._guard(lambda node=node: client.get_redis_connection(node).info()) for node in primaries]
+        said = self._guard(lambda: cast("dict[str, Any]", client.info()))
+        if said.get("cluster_enabled"):
+            cluster = self._guard(lambda: cast("dict[str, str]", client.cluster("INFO")))
+            said["cluster_size"] = int(cluster["cluster_size"])
+        return [said]
+
+    def persistence(self) -> list[dict[str, str] | None]:
+        """What each primary says of its append-only file; None for one that does not tell its settings."""
         client: Any = self.client
         try:
-            return cast("dict[str, str]", client.config_get("append*"))
+            if not isinstance(client, ClusterClient):
+                return [cast("dict[str, str]", client.config_get("append*"))]
+            return [client.get_redis_connection(node).config_get("append*") for node in client.get_primaries()]
         except ResponseError:
-            return None
-        except RedisError as error:
+            return [None]
+        except (RedisError, RedisClusterException) as error:
             raise self._translated(error) from error
 
     def close(self) -> None:

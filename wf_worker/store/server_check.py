@@ -13,7 +13,7 @@ OLDEST: Final = (6, 2)
 
 
 def check_server(facts: Mapping[str, Any]) -> list[str]:
-    """Warnings about a server, from what it says of itself (``INFO``).
+    """Warnings about a server, from what it says of itself (:meth:`RedisRecords.facts`).
 
     Raises :class:`SettingsInvalid` with code ``store_unsuitable`` for one that may lose records or lacks commands.
     """
@@ -21,6 +21,8 @@ def check_server(facts: Mapping[str, Any]) -> list[str]:
     numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
     if numbers and numbers < OLDEST:
         raise _unsuitable(f"it is Redis {version}", "use Valkey, or Redis 6.2 or later")
+    if int(facts.get("cluster_size", 1)) > 1:
+        raise _unsuitable("it is one node of a cluster of several", "write WF_STORE_URL as redis+cluster://host:port")
     policy, limit = str(facts.get("maxmemory_policy", "noeviction")), int(facts.get("maxmemory", 0))
     if policy != "noeviction" and limit > 0:
         raise _unsuitable(
