@@ -22,7 +22,7 @@ MOVED := moved
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check map props sim sabotage chaos mutants bench fmt dev clean moved timers backlog pages cluster
+.PHONY: help demo test check map props sim sabotage chaos mutants bench fmt dev clean moved timers backlog pages cluster hosts
 
 help:
 	@echo 'make demo    a real job on worker processes; options: make demo DEMO_ARGS="--yes --kill-worker"'
@@ -36,6 +36,7 @@ help:
 	@echo 'make sabotage  rules of the store switched off, one at a time, each of which make sim has to notice'
 	@echo 'make chaos   real processes killed, stopped and cut off at random: make chaos MINUTES=5 CHAOS_ARGS="--seed 1"'
 	@echo 'make cluster the store suite on clusters of one node and of three, the system suite on the three'
+	@echo 'make hosts   workers on three hosts (network namespaces; needs root), one of which is cut off and healed'
 	@echo 'make bench   the in-memory engine on 10,000 and 100,000 items'
 	@echo 'make timers  thousands of retry delays: what a worker holds of them; options: make timers ITEMS=20000'
 	@echo 'make backlog ready frames behind one slow worker, and the messages sent for them: make backlog MINUTES=10'
@@ -86,6 +87,9 @@ chaos: .venv/.ready
 
 cluster: .venv/.ready
 	@$(PY) -m tests.cluster
+
+hosts: .venv/.ready
+	@$(PY) -m tests.hosts
 
 bench: .venv/.ready
 	@$(PY) -m bench.core
