@@ -21,7 +21,7 @@ from wf_worker.dispatch import SENT_HEADER, Dispatcher
 from wf_worker.errors import SettingsInvalid
 from wf_worker.handlers import HandlerRegistry, build_handlers
 from wf_worker.leases import LeaseKeeper
-from wf_worker.queues import all_priorities, declare
+from wf_worker.queues import all_priorities, declare, other_type
 from wf_worker.settings import Settings
 from wf_worker.step_runner import StepRunner
 from wf_worker.store.opening import open_store, verify_server
@@ -231,6 +231,27 @@ def _judge(settings: Settings) -> None:
         log.error("%s (%s)", fault.message, fault.hint)
 
 
+def verify_queues(app: Celery, settings: Settings, names: Iterable[str]) -> None:
+    """Declares queues, and raises ``queue_type_differs`` where the broker has one of that name and of another type.
+
+    A broker that cannot be reached yet is not judged: it may come up later.
+    """
+    connection: Any = app.connection_for_write()  # pyright: ignore[reportUnknownMemberType]
+    try:
+        for name in names:
+            with connection.channel() as channel:
+                declare(settings, name)(channel).declare()
+    except connection.channel_errors as error:
+        fault = other_type(settings, error)
+        if fault is not None:
+            raise fault from error
+        raise
+    except connection.connection_errors as error:
+        log.warning("queues were not checked: %s", error)
+    finally:
+        connection.release()
+
+
 def run_worker(
     settings: Settings,
     *,
@@ -246,6 +267,7 @@ def run_worker(
     verify_server(settings)
     app = celery_app(settings)
     node = install(app, settings, nodes=nodes, handlers=handlers, reducers=reducers, queues=queues)
+    verify_queues(app, settings, node.queues)
     argv = [
         "worker",
         f"--queues={','.join(node.queues)}",

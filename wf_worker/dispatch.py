@@ -16,7 +16,7 @@ from kombu import Queue
 from kombu.exceptions import OperationalError
 
 from wf_worker.errors import BrokerUnavailable
-from wf_worker.queues import declare, queue_name
+from wf_worker.queues import declare, other_type, queue_name
 from wf_worker.settings import Settings
 from wf_worker.store.protocol import Ready
 
@@ -37,6 +37,7 @@ class Dispatcher:
         self._store_id = store_id
         self._lock = threading.Lock()
         self._producer: Any = None
+        self._refusals: tuple[type[Exception], ...] = tuple(self._app.connection_for_write().channel_errors)
 
     def publish(self, ready: Iterable[Ready]) -> None:
         """Sends one message for each frame. Raises :class:`BrokerUnavailable` at the first
@@ -48,8 +49,11 @@ class Dispatcher:
             try:
                 for frame in frames:
                     self._send(frame)
-            except (OperationalError, OSError) as error:
+            except (OperationalError, OSError, *self._refusals) as error:
                 self._drop_producer()
+                fault = other_type(self._settings, error)
+                if fault is not None:
+                    raise BrokerUnavailable(fault.message, code=fault.code, hint=fault.hint) from error
                 raise BrokerUnavailable(
                     f"the broker cannot be reached: {error}",
                     hint="check WF_BROKER_URL and the server",

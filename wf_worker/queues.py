@@ -12,7 +12,11 @@ from typing import Final
 
 from kombu import Exchange, Queue
 
+from wf_worker.errors import SettingsInvalid
 from wf_worker.settings import Settings
+
+PRECONDITION_FAILED: Final = 406
+"""What AMQP says to a declaration that contradicts an earlier one."""
 
 NORMAL: Final = "normal"
 PRIORITIES: Final = ("high", NORMAL, "low")
@@ -48,5 +52,18 @@ def suffix_of(name: str) -> str | None:
 
 def declare(settings: Settings, name: str) -> Queue:
     """One queue as both ends declare it."""
-    del settings
-    return Queue(name, Exchange(name, type="direct"), routing_key=name)
+    # RabbitMQ keeps a quorum queue on several nodes, and takes it into account that a message was given out before.
+    typed = {"x-queue-type": settings.queue_type} if settings.broker.startswith(("amqp://", "amqps://")) else None
+    return Queue(name, Exchange(name, type="direct"), routing_key=name, queue_arguments=typed)
+
+
+def other_type(settings: Settings, error: BaseException) -> SettingsInvalid | None:
+    """What a broker means that refuses to declare a queue since it has one of that name and of another type."""
+    if getattr(error, "reply_code", None) != PRECONDITION_FAILED:
+        return None
+    return SettingsInvalid(
+        f"the broker has a queue that is not as WF_QUEUE_TYPE={settings.queue_type} says: {error}",
+        code="queue_type_differs",
+        path="WF_QUEUE_TYPE",
+        hint="set WF_QUEUE_TYPE to the type that it has, or delete the queue: messages are sent again by themselves",
+    )

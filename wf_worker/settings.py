@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -71,6 +71,8 @@ class Settings(BaseSettings):
     durability: Annotated[str, AfterValidator(_durability)] = "memory"
     """What survives a crash of the store's server: memory (nothing is promised), everysec, always, replicated(n). A
     server that does not keep that is refused at start."""
+    queue_type: Literal["quorum", "classic"] = "quorum"
+    """How queues are declared where the broker is RabbitMQ; elsewhere there is one type."""
     lease_seconds: Annotated[float, Field(gt=0)] = 30.0
     """How long a claim holds without a renewal; a dead worker's frame is taken up after at most this time."""
     max_losses: Annotated[int, Field(ge=0)] = 3

@@ -1,51 +1,95 @@
-"""The same on servers that run already: RabbitMQ as the broker, a Redis as the store."""
+"""What is particular to servers that run already. The rest of this folder runs on each of them: see conftest.py."""
 
 from __future__ import annotations
 
 import os
-import uuid
-from pathlib import Path
+import signal
+from collections.abc import Iterator
 
 import pytest
+from kombu import Connection, Exchange, Queue
 
 from tests.support import jobs
+from tests.support.installations import AMQP_URL, RABBITMQ, Servers
 from tests.support.waiting import eventually
-from tests.system.conftest import ENVIRONMENT, JOBS
 from wf_api.cli.stack import Stack
 from wf_api.client import WorkflowClient
+from wf_worker.app import celery_app, verify_queues
+from wf_worker.dispatch import Dispatcher
+from wf_worker.errors import BrokerUnavailable, SettingsInvalid
+from wf_worker.settings import Settings
+from wf_worker.store.protocol import Ready
 
-AMQP = os.environ.get("WF_TEST_AMQP_URL")
-REDIS = os.environ.get("WF_TEST_REDIS_URL")
+on_rabbitmq = pytest.mark.skipif(not os.environ.get(AMQP_URL), reason=f"{AMQP_URL} names no RabbitMQ")
 
 
-def run_squares(stack: Stack) -> None:
+def test_a_run_finishes_although_a_worker_is_killed(stack: Stack, client: WorkflowClient) -> None:
     flow = jobs.squares()
-    with WorkflowClient(stack.url) as client:
-        client.publish(flow)
-        run = client.start("squares", {"numbers": list(range(300))})
-        # A worker that dies in mid-run is the case in which a broker may give a message twice, or never again.
-        eventually(lambda: client.inspect(run["run_id"])["steps_executed"] >= 50, "50 steps are done")
-        stack.kill(next(part for part in stack.parts if part.name == "worker-1"))
-        view = client.wait(run["run_id"], timeout=100)
+    client.publish(flow)
+    run = client.start("squares", {"numbers": list(range(300))})
+    # A worker that dies in mid-run is the case in which a broker may give a message twice, or never again.
+    eventually(lambda: client.inspect(run["run_id"])["steps_executed"] >= 50, "50 steps are done")
+    os.kill(next(part for part in stack.parts if part.name == "worker-1").process.pid, signal.SIGKILL)
+    view = client.wait(run["run_id"], timeout=100)
     assert view["output"] == flow.execute({"numbers": list(range(300))}).output
 
 
-@pytest.mark.skipif(AMQP is None, reason="WF_TEST_AMQP_URL names no RabbitMQ")
-def test_runs_finish_with_rabbitmq_as_the_broker_although_a_worker_is_killed(tmp_path: Path) -> None:
-    environment = {**ENVIRONMENT, "WF_BROKER_URL": str(AMQP), "WF_QUEUE": f"wf-test-{uuid.uuid4().hex[:12]}"}
-    with Stack(tmp_path / "wf", [JOBS], workers=2, environment=environment) as stack:
-        run_squares(stack)
+@pytest.fixture
+def on_amqp() -> Iterator[Settings]:
+    """Settings for RabbitMQ with a queue of a name that nobody else uses."""
+    name = Servers(RABBITMQ).name
+    url = os.environ[AMQP_URL]
+    yield Settings(broker_url=url, queue=name)
+    with Connection(url) as connection, connection.channel() as channel:
+        channel.queue_delete(name)
+        channel.exchange_delete(name)
 
 
-@pytest.mark.skipif(REDIS is None, reason="WF_TEST_REDIS_URL names no Redis")
-def test_runs_finish_on_a_redis_that_runs_already(tmp_path: Path) -> None:
-    name = f"wf-test-{uuid.uuid4().hex[:12]}"
-    environment = {
-        **ENVIRONMENT,
-        "WF_STORE_URL": str(REDIS),
-        "WF_BROKER_URL": str(REDIS),
-        "WF_PREFIX": name,
-        "WF_QUEUE": name,
-    }
-    with Stack(tmp_path / "wf", [JOBS], workers=2, environment=environment) as stack:
-        run_squares(stack)
+def declare_classic(settings: Settings) -> None:
+    with Connection(settings.broker) as connection, connection.channel() as channel:
+        name = settings.queue
+        Queue(name, Exchange(name, type="direct"), routing_key=name)(channel).declare()
+
+
+@on_rabbitmq
+def test_queues_are_quorum_queues(on_amqp: Settings) -> None:
+    verify_queues(celery_app(on_amqp), on_amqp, [on_amqp.queue])
+
+    with Connection(on_amqp.broker) as connection, connection.channel() as channel:
+        channel.queue_declare(on_amqp.queue, durable=True, auto_delete=False, arguments={"x-queue-type": "quorum"})
+
+
+@on_rabbitmq
+def test_a_classic_queue_of_that_name_is_refused_with_the_repair(on_amqp: Settings) -> None:
+    declare_classic(on_amqp)
+
+    with pytest.raises(SettingsInvalid, match=on_amqp.queue) as refused:
+        verify_queues(celery_app(on_amqp), on_amqp, [on_amqp.queue])
+
+    assert (refused.value.code, refused.value.path) == ("queue_type_differs", "WF_QUEUE_TYPE")
+    assert "delete the queue" in str(refused.value.hint)
+
+
+@on_rabbitmq
+def test_a_message_for_a_queue_of_another_type_is_not_sent_and_says_why(on_amqp: Settings) -> None:
+    declare_classic(on_amqp)
+    dispatcher = Dispatcher(celery_app(on_amqp), on_amqp, lambda: "store")
+
+    with pytest.raises(BrokerUnavailable) as refused:
+        dispatcher.publish([Ready("00-0", "f", "1.a", "sha256:0", "node", 0)])
+
+    assert refused.value.code == "queue_type_differs"
+    dispatcher.close()
+
+
+@on_rabbitmq
+def test_a_classic_queue_may_be_kept(on_amqp: Settings) -> None:
+    declare_classic(on_amqp)
+    kept = on_amqp.model_copy(update={"queue_type": "classic"})
+
+    verify_queues(celery_app(kept), kept, [kept.queue])
+    dispatcher = Dispatcher(celery_app(kept), kept, lambda: "store")
+    assert dispatcher.queue_is_empty(kept.queue)
+    dispatcher.publish([Ready("00-0", "f", "1.a", "sha256:0", "node", 0)])
+    eventually(lambda: not dispatcher.queue_is_empty(kept.queue), "the message is in the queue")
+    dispatcher.close()
