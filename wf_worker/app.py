@@ -5,14 +5,16 @@ from __future__ import annotations
 import functools
 import logging
 import os
+import signal
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from celery import Celery
-from celery.signals import task_received, worker_ready, worker_shutdown
+from celery.signals import task_received, worker_ready, worker_shutdown, worker_shutting_down
 from kombu import Queue
 
 from wf_core.authoring import NodeSpec
@@ -46,10 +48,14 @@ CHOSEN: Final[Mapping[str, Any]] = {
     "broker_connection_max_retries": None,
     # A broker that is full refuses commands of the transport: without this a worker ends at the first of them.
     "broker_channel_error_retry": True,
-    # Running handlers end in peace on a shutdown; what does not end in time is recovered by its lease.
+    # On SIGQUIT running handlers have so long; on SIGTERM see WorkerNode.leave.
     "worker_soft_shutdown_timeout": 30.0,
     "task_default_delivery_mode": "persistent",
 }
+
+
+LEAVING: Final = "wf-leaving"
+"""Name of the thread that ends a worker."""
 
 
 def store_id(settings: Settings) -> Callable[[], str]:
@@ -121,6 +127,8 @@ class WorkerNode:
     reducers: Mapping[str, ReducerDefinition] | None = None
     receipts: Receipts = field(default_factory=Receipts)
     sweeper: Sweeper | None = None
+    ends_itself: bool = False
+    """Whether the process is the engine's own, and may be ended with handlers in it."""
     _pid: int = 0
     _runner: StepRunner | None = None
     _lock: Any = field(default_factory=threading.Lock)
@@ -158,10 +166,33 @@ class WorkerNode:
         )
         self.sweeper.start()
 
+    def leave(self, pool: Any) -> None:
+        """The worker was told to end: it takes back what it announced, and looks for lost work no more.
+
+        Celery takes no new messages from now on, and waits for running handlers, for ever if need be. A worker of
+        ours does so for ``WF_GRACE_SECONDS``; then its processes end, and their steps are done again elsewhere when
+        their leases have run out. A worker of somebody else's application may have tasks of its own: it is not ended.
+        """
+        if self.sweeper is not None:
+            self.sweeper.leave()
+        if self.ends_itself:
+            time.sleep(self.settings.grace_seconds)
+            log.warning("handlers still run after %s s of grace: they are ended", self.settings.grace_seconds)
+            end_at_once(pool)
+
     def stop(self) -> None:
         """Ends the sweeper."""
         if self.sweeper is not None:
             self.sweeper.stop()
+
+
+def end_at_once(pool: Any) -> None:
+    """Ends the processes of a Celery pool, and this one, without waiting for what they do."""
+    for pid in pool.info["processes"]:
+        if pid != os.getpid():
+            os.kill(pid, signal.SIGKILL)
+    logging.shutdown()
+    os._exit(0)
 
 
 def worker_name() -> str:
@@ -196,8 +227,11 @@ def install(
 
 
 def _connect_signals(app: Celery, node: WorkerNode) -> None:
+    pools: list[Any] = []
+
     def ready(sender: Any = None, **_: Any) -> None:
         if getattr(sender, "app", app) is app:
+            pools.append(getattr(sender, "pool", None))
             _judge(node.settings)
             queues: list[str] = list(app.amqp.queues.consume_from)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
             node.start_sweeper(queues)
@@ -211,16 +245,22 @@ def _connect_signals(app: Celery, node: WorkerNode) -> None:
         if isinstance(sent, int):
             node.receipts.saw(message.delivery_info["routing_key"], sent)  # its queue's name: see declare()
 
+    def told_to_end(**_: Any) -> None:
+        # A signal handler of Celery's: whatever takes time is done elsewhere. The thread ends with the process.
+        if pools and not any(thread.name == LEAVING for thread in threading.enumerate()):
+            threading.Thread(target=node.leave, args=(pools[-1],), name=LEAVING, daemon=True).start()
+
     def shutdown(**_: Any) -> None:
         node.stop()
 
     signals: tuple[tuple[Any, Any], ...] = (
         (worker_ready, ready),
         (task_received, received),
+        (worker_shutting_down, told_to_end),
         (worker_shutdown, shutdown),
     )
-    for signal, handler in signals:
-        signal.connect(handler, weak=False)
+    for celery_signal, handler in signals:
+        celery_signal.connect(handler, weak=False)
 
 
 def _judge(settings: Settings) -> None:
@@ -267,6 +307,7 @@ def run_worker(
     verify_server(settings)
     app = celery_app(settings)
     node = install(app, settings, nodes=nodes, handlers=handlers, reducers=reducers, queues=queues)
+    node.ends_itself = True
     verify_queues(app, settings, node.queues)
     argv = [
         "worker",

@@ -73,6 +73,8 @@ class Settings(BaseSettings):
     server that does not keep that is refused at start."""
     queue_type: Literal["quorum", "classic"] = "quorum"
     """How queues are declared where the broker is RabbitMQ; elsewhere there is one type."""
+    grace_seconds: Annotated[float, Field(ge=0)] = 30.0
+    """How long a worker that is told to end (SIGTERM) lets running handlers go on."""
     lease_seconds: Annotated[float, Field(gt=0)] = 30.0
     """How long a claim holds without a renewal; a dead worker's frame is taken up after at most this time."""
     max_losses: Annotated[int, Field(ge=0)] = 3

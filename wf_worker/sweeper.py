@@ -232,6 +232,15 @@ class Sweeper:
             self.store.announce(self.node, self.serves, self.queues)
             self._announced = time.monotonic()
 
+    def leave(self) -> None:
+        """Ends the thread, and takes back what this node announced: nobody shall wait for it."""
+        self.stop()
+        if self.serves:
+            try:
+                self.store.withdraw(self.node)
+            except StoreUnavailable as error:
+                log.warning("not withdrawn, and believed for %d s: %s", ANNOUNCED_SECONDS, error)
+
     # -- the thread
 
     def start(self) -> None:

@@ -98,13 +98,13 @@ class ValkeyCluster:
         """How often any node has answered with an error of that name."""
         return sum(node.refused(word) for node in self.nodes)
 
-    def move(self, slot: int, target: Node) -> Iterator[int]:
-        """Moves a slot key by key to another node, and yields after each key how many are left."""
+    def move(self, slot: int, target: Node, at_once: int = 1) -> Iterator[int]:
+        """Moves a slot to another node, some keys at a time, and yields after each time how many are left."""
         source = self.owner(slot)
         target.ask("CLUSTER", "SETSLOT", slot, "IMPORTING", source.id)
         source.ask("CLUSTER", "SETSLOT", slot, "MIGRATING", target.id)
-        while names := source.ask("CLUSTER", "GETKEYSINSLOT", slot, 1):
-            source.ask("MIGRATE", "127.0.0.1", target.port, names[0], 0, 5000)
+        while names := source.ask("CLUSTER", "GETKEYSINSLOT", slot, at_once):
+            source.ask("MIGRATE", "127.0.0.1", target.port, "", 0, 5000, "KEYS", *names)
             yield source.ask("CLUSTER", "COUNTKEYSINSLOT", slot)
         for node in (target, source, *self.nodes):
             node.ask("CLUSTER", "SETSLOT", slot, "NODE", target.id)

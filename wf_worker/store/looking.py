@@ -169,6 +169,10 @@ class Looking(StoreCalls):
         said: dict[str, Json] = {"capabilities": sorted(capabilities), "queues": sorted(queues)}
         self.records.announce(node, to_bytes(said), ANNOUNCED_SECONDS)
 
+    def withdraw(self, node: str) -> None:
+        """A worker node takes back what it announced."""
+        self.records.withdraw(node)
+
     def announced(self) -> Served:
         """What the worker nodes that live serve."""
         said = [from_bytes(data, f"announcement of worker {node}") for node, data in self.records.announced().items()]

@@ -192,6 +192,10 @@ class MemoryRecords:
         with self._lock:
             self.contents.workers[name] = (data, self._clock() + 1000 * seconds)
 
+    def withdraw(self, name: str) -> None:
+        with self._lock:
+            self.contents.workers.pop(name, None)
+
     def announced(self) -> dict[str, bytes]:
         with self._lock:
             now = self._clock()

@@ -127,6 +127,10 @@ class Records(Protocol):
         """A worker node says what it serves; forgotten after so many seconds unless it is said again."""
         ...
 
+    def withdraw(self, name: str) -> None:
+        """A worker node serves nothing any more."""
+        ...
+
     def announced(self) -> dict[str, bytes]:
         """What the worker nodes that live said last."""
         ...

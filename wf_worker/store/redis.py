@@ -369,6 +369,11 @@ class RedisRecords:
         self._guard(lambda: client.set(self.keys.worker(name), data, ex=seconds))
         self._guard(lambda: client.sadd(self.keys.workers(), name))
 
+    def withdraw(self, name: str) -> None:
+        client: Any = self.client
+        self._guard(lambda: client.delete(self.keys.worker(name)))
+        self._guard(lambda: client.srem(self.keys.workers(), name))
+
     def announced(self) -> dict[str, bytes]:
         client: Any = self.client
         names = self._guard(lambda: cast("set[bytes]", client.smembers(self.keys.workers())))

@@ -1,0 +1,71 @@
+"""Workers are told to end while they work, and others take over."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import jobs
+from tests.support.installations import Servers
+from tests.support.waiting import eventually
+from tests.system.conftest import installed
+from wf_api.cli.stack import Part, Stack
+from wf_api.client import WorkflowClient
+
+
+@pytest.fixture(params=["1", "2"], ids=["solo", "prefork"])
+def held(
+    request: pytest.FixtureRequest, tmp_path: Path, servers: Servers, environment: dict[str, str]
+) -> Iterator[tuple[Stack, str, Part]]:
+    """A run whose item 3 is in its handler, on the only worker there is. ``grace`` of the test decides the rest."""
+    more = {"WF_GRACE_SECONDS": getattr(request.function, "grace", "60")}
+    with installed(tmp_path, servers, {**environment, **more}, workers=0) as stack:
+        worker = stack.start_worker("--concurrency", request.param)
+        stack.wait_for_workers(1)
+        with WorkflowClient(stack.url) as client:
+            client.publish(jobs.holding())
+            run_id = client.start("holding", {"folder": str(tmp_path), "numbers": [3]})["run_id"]
+        eventually(lambda: attempts(tmp_path) == 1, "item 3 is in its handler")
+        yield stack, run_id, worker
+
+
+def attempts(folder: Path) -> int:
+    notes = folder / "attempts-3"
+    return len(notes.read_text().splitlines()) if notes.exists() else 0
+
+
+def test_a_worker_that_is_told_to_end_finishes_its_handler_and_takes_nothing_new(
+    held: tuple[Stack, str, Part], tmp_path: Path
+) -> None:
+    stack, run_id, worker = held
+    worker.process.send_signal(signal.SIGTERM)
+    with WorkflowClient(stack.url) as client:
+        (tmp_path / "release").touch()
+        eventually(lambda: not worker.alive, "the worker has ended")
+        assert worker.process.returncode == 0
+        stack.start_worker()
+        view = client.wait(run_id, timeout=60)
+
+    assert (view["status"], view["recovered_frames"], attempts(tmp_path)) == ("completed", 0, 1)
+
+
+def test_a_handler_that_outlasts_the_grace_time_is_done_again_elsewhere(
+    held: tuple[Stack, str, Part], tmp_path: Path
+) -> None:
+    stack, run_id, worker = held
+    worker.process.send_signal(signal.SIGTERM)
+    eventually(lambda: not worker.alive, "the worker has ended although its handler has not")
+    stack.start_worker()
+    eventually(lambda: attempts(tmp_path) == 2, "item 3 is in a handler again")
+    (tmp_path / "release").touch()
+    with WorkflowClient(stack.url) as client:
+        view = client.wait(run_id, timeout=60)
+
+    assert view["status"] == "completed"
+    assert view["recovered_frames"] == 1
+
+
+test_a_handler_that_outlasts_the_grace_time_is_done_again_elsewhere.grace = "0.5"  # type: ignore[attr-defined]
