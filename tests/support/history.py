@@ -155,7 +155,8 @@ def trace_of(entries: Sequence[dict[str, Any]]) -> Counter[str]:
 _SHOWN = ("frame_id", "node_id", "step_type", "resolved_input", "outcome", "next_node_id", "output")
 
 
-def _local_trace(run: RunState) -> list[dict[str, Any]]:
+def local_trace(run: RunState) -> list[dict[str, Any]]:
+    """The trace of a run in memory, as workers write it."""
     return [
         {
             **{name: getattr(entry, name) for name in _SHOWN},
@@ -194,4 +195,4 @@ def compare(
     assert out_of_order(record.output["log"]) is None
     assert record.outcome == expected.outcome
     assert record.steps_executed == steps, f"I3: {record.steps_executed} steps, sequentially {steps}"
-    assert trace_of(trace) == trace_of(_local_trace(expected)), "I3: the traces differ"
+    assert trace_of(trace) == trace_of(local_trace(expected)), "I3: the traces differ"
