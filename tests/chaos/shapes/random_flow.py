@@ -12,7 +12,7 @@ MOST_STEPS: Final = 150
 
 
 def make(rng: random.Random) -> Job:
-    """One random workflow with an input. Loops over what other loops have written grow fast: large ones are left out."""
+    """One random workflow with an input. Loops over what other loops wrote grow fast: large ones are left out."""
     while True:
         maker = FlowMaker(rng, depth=rng.choice([1, 2, 2, 3]))
         workflow, workflow_input = maker.make()
