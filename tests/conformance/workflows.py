@@ -142,6 +142,44 @@ def each(
     )
 
 
+def rounds(steps: int = 2, target: str = "state.values") -> Workflow:
+    """``step0``, ``step1`` ... each write the input's value; an ``ask`` of the last one leads back to the first."""
+    names = [f"step{i}" for i in range(steps)]
+    return _document(
+        "rounds",
+        "step0",
+        [_node(name, target, reads="input.value") for name in names] + [_node("after", "state.last")],
+        [
+            *((names[i], word, names[i + 1]) for i in range(steps - 1) for word in ("ok", "ask")),
+            (names[-1], "ask", "step0"),
+            (names[-1], "ok", "after"),
+            ("after", "ok", "__end__"),
+            ("after", "ask", "__end__"),
+        ],
+    )
+
+
+def one_by_one() -> Workflow:
+    """A serial loop over the input's items, whose step writes to the run's own state; then ``after``."""
+    return _document(
+        "one_by_one",
+        "each",
+        [
+            {"id": "each", "type": "foreach", "over": "input.items", "as": "each_item", "mode": "serial"},
+            _node("work", reads="context.foreach.each.item"),
+            _node("after", "state.last"),
+        ],
+        [
+            ("each", "loop", "work"),
+            ("work", "ok", "each"),
+            ("work", "ask", "each"),
+            ("each", "done", "after"),
+            ("after", "ok", "__end__"),
+            ("after", "ask", "__end__"),
+        ],
+    )
+
+
 def nested(
     *,
     outer: str = "quiesce",

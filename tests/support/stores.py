@@ -145,6 +145,10 @@ class StoreCase(ABC):
         """Deletes a run's header, and nothing else."""
 
     @abstractmethod
+    def put_header(self, incarnation: str, fields: dict[str, str]) -> None:
+        """Sets header fields of a run."""
+
+    @abstractmethod
     def pass_time(self, ms: int) -> None:
         """Returns when the store's time is that much later. A server's time is waited for."""
 
@@ -170,6 +174,10 @@ class MemoryCase(StoreCase):
 
     def restore(self, snapshot: Any) -> None:
         self.memory.restore(snapshot)
+
+    def put_header(self, incarnation: str, fields: dict[str, str]) -> None:
+        header = self.memory.contents.runs[incarnation].header
+        header.update({name: value.encode() for name, value in fields.items()})
 
     def drop_header(self, incarnation: str) -> None:
         self.memory.contents.runs[incarnation].header.clear()
@@ -225,6 +233,9 @@ class RedisCase(StoreCase):
             self.client.delete(key)
         for key, data in snapshot.items():
             self.client.restore(key, 0, data)
+
+    def put_header(self, incarnation: str, fields: dict[str, str]) -> None:
+        self.client.hset(self.keys.base(incarnation) + RUN_KEYS["HEADER"], mapping=fields)
 
     def drop_header(self, incarnation: str) -> None:
         self.client.delete(self.keys.base(incarnation) + RUN_KEYS["HEADER"])

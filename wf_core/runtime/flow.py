@@ -12,7 +12,7 @@ from wf_core.plan import Plan
 from wf_core.run_state import SUBGRAPH_FRAME, WORKFLOW_FRAME, ExecutionFrame, FrameStatus, Json
 from wf_core.runtime.draft import Draft, open_visit_mode
 from wf_core.runtime.scheduler import ForeachIterationMetadata, damaged, subgraph_activation
-from wf_core.runtime.transition import Arrive, CompleteRun, RemoveFrame
+from wf_core.runtime.transition import Arrive, CompleteRun, Reach, RemoveFrame
 from wf_core.tokens import END
 
 
@@ -74,6 +74,8 @@ def move(draft: Draft, frame: ExecutionFrame, to: Destination, outcome: str) -> 
     """Moves the frame. Gives the frame that the walk goes on with, or None when it stops here."""
     if to.way is Way.ONWARD:
         draft.put(replace(frame, node_id=to.node_id, prior_outcome=outcome, activated_incoming_edge=frame.node_id))
+        if frame.kind == WORKFLOW_FRAME:
+            draft.add(Reach(to.node_id, outcome, frame.node_id))
         return frame.id
     if to.way is Way.RETURN:
         return end_item(draft, frame)

@@ -42,6 +42,7 @@ from wf_core.runtime.transition import (
     OpenScope,
     Place,
     PutFrame,
+    Reach,
     RemoveFrame,
     Retry,
     StepNumber,
@@ -80,6 +81,8 @@ def apply(
                     block_frame_on_children(run, frame_id, child_ids)
             case RemoveFrame():
                 _end_frame(run, operation)
+            case Reach():
+                pass  # a run in memory is not begun anew from the middle
             case OpenScope(scope, state):
                 run.scopes[scope.id] = replace(scope, committed_state=state)
             case CloseScope():

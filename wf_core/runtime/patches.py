@@ -98,3 +98,28 @@ def check_written(plan: Plan, targets: Sequence[StatePath], fields: Mapping[str,
             value = value_at(fields[declared[0]], declared[1:])
             if not isinstance(value, Missing):
                 plan.fields[declared].check.check(value, "state write state." + ".".join(declared))
+
+
+def check_state_patch(plan: Plan, fields: Mapping[str, Json]) -> None:
+    """New values of top-level state fields, given from outside, against the declared state.
+
+    Raises :class:`WorkflowExecutionError` with ``state_patch_invalid``, the path below ``patch``.
+    """
+    declared = {parts[0] for parts in plan.fields}
+    for name, value in fields.items():
+        if name not in declared:
+            raise WorkflowExecutionError(
+                f"the workflow declares no state field {name!r}",
+                code="state_patch_invalid",
+                path=f"patch.{name}",
+                hint=f"patch top-level fields that it declares: {', '.join(sorted(declared)) or 'there are none'}",
+            )
+        try:
+            check_written(plan, [StatePath((name,))], {name: value})
+        except WorkflowExecutionError as error:
+            raise WorkflowExecutionError(
+                error.message,
+                code="state_patch_invalid",
+                path=f"patch.{name}",
+                hint="the workflow shows what the field takes as state_schema; nothing was made",
+            ) from error

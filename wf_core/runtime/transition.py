@@ -113,6 +113,17 @@ class RemoveFrame:
 
 
 @dataclass(frozen=True, slots=True)
+class Reach:
+    """The root frame came to a step, outside every loop. A store remembers the first time, so that a new run can begin
+    there; the engine in memory does not."""
+
+    node_id: str
+    prior_outcome: str
+    origin: str
+    """The step it came from."""
+
+
+@dataclass(frozen=True, slots=True)
 class OpenScope:
     """A child workflow begins: its scope, with its input, and its first state."""
 
@@ -302,6 +313,7 @@ Operation = (
     | Place
     | Block
     | RemoveFrame
+    | Reach
     | OpenScope
     | CloseScope
     | AppendWrites

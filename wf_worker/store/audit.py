@@ -86,7 +86,7 @@ def _in_pages(records: Records, incarnation: str, first: Sequence[Any], page: in
     activations, counts = _apart(read["a"])
     sets = [list(dict.fromkeys(read[name])) for name in SETS]
     due = list(dict.fromkeys(read["due"]))
-    return ["audit", header, read["f"], *sets, read["open"], read["holds"], activations, counts, due, read["e"]]
+    return ["audit", header, read["f"], *sets, read["open"], read["holds"], activations, counts, due, read["e"], []]
 
 
 def _apart(rows: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
@@ -149,6 +149,8 @@ class _Run:
     templates: set[str]
     due: set[str]
     events: _EventStream
+    journal: list[tuple[str, str, str]]
+    """Slot, value where it is short, length of the large value that it names."""
 
     @property
     def ended(self) -> bool:
@@ -179,6 +181,7 @@ class _Audit:
         yield from self._deadlines()
         yield from self._counters()
         yield from self._events()
+        yield from self._journal()
         if self.run.header["status"] == "completed":
             yield from self._nothing_left()
         if self.run.ended:
@@ -340,6 +343,23 @@ class _Audit:
         if len(set(numbers)) != len(numbers):
             yield "two frames have the same step number"
 
+    def _journal(self) -> Iterator[str]:
+        """Every mark is one first visit of a root step, and nothing is kept for a mark that is still to come.
+
+        A large run's journal is not read: its values may be large as well.
+        """
+        if not self.run.journal:
+            return
+        marks = int(self.run.header.get("marks", "0"))
+        reached = sorted(int(value.partition("|")[0]) for slot, value, _ in self.run.journal if slot.startswith("@"))
+        if reached != list(range(marks + 1)):
+            yield f"the run has set {marks} marks and its journal knows {reached}"
+        for slot, value, length in self.run.journal:
+            if not slot.startswith("@") and not 0 <= int(slot.partition("|")[0]) <= marks:
+                yield f"the journal keeps {slot} for a mark above {marks}"
+            if length and value.rpartition(" ")[2] != length:
+                yield f"the journal keeps {slot} as {value}, of which {length} bytes are there"
+
     def _events(self) -> Iterator[str]:
         events, header = self.run.events, self.run.header
         if events.kept != events.last - events.first + (events.last > 0):
@@ -379,7 +399,7 @@ class _Audit:
 
 def _read(reply: Sequence[Any]) -> _Run:
     _, header, heads, *rest = reply
-    opened, holds, activations, counts, due, events = rest[len(PLACES) : len(PLACES) + 6]
+    opened, holds, activations, counts, due, events, journal = rest[len(PLACES) : len(PLACES) + 7]
     sizes = {
         _text(key): (int(results), int(waiting)) for key, results, waiting in zip(*[iter(counts)] * 3, strict=True)
     }
@@ -393,6 +413,10 @@ def _read(reply: Sequence[Any]) -> _Run:
         activations={key: _activation(value, *sizes[key]) for key, value in acts.items() if not key.endswith(":t")},
         due={_text(key) for key in due},
         events=_event_stream(*events),
+        journal=[
+            (_text(slot), value.decode(errors="replace"), _text(length))
+            for slot, value, length in zip(*[iter(journal)] * 3, strict=True)
+        ],
         templates={key.removesuffix(":t") for key in acts if key.endswith(":t")},
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -20,6 +21,7 @@ from wf_worker.store.protocol import (
 
 Arg = str | bytes | int
 DEFAULT_LEASE_MS: Final = 30_000
+CREATE_WITHIN_MS: Final = 60_000
 DEFAULT_FIELD_BYTES: Final = 16 * 1024 * 1024
 
 
@@ -30,6 +32,8 @@ def new_call_id() -> str:
 
 class StoreCalls:
     """Records, keys, compiled programs, and the one way to call a script. Safe for threads; one a process."""
+
+    _clock_ahead_ms = 0
 
     def __init__(
         self,
@@ -49,6 +53,17 @@ class StoreCalls:
         self.field_bytes = field_bytes
         self.plans = Plans(records.document, reducers)
         self._new_id = new_id
+
+    def _latest(self) -> int:
+        """Until when a call that makes a run is good, by the server's clock as far as we know it.
+
+        One that lies about in a socket may not make a run that was deleted meanwhile.
+        """
+        return int(time.time() * 1000) + self._clock_ahead_ms + CREATE_WITHIN_MS
+
+    def _learn_clock(self, now_ms: int) -> None:
+        """The server said what time it is there."""
+        self._clock_ahead_ms = now_ms - int(time.time() * 1000)
 
     def program(self, digest: str) -> Program:
         """The compiled workflow of a digest, with every workflow that it can enter."""

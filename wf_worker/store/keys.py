@@ -32,6 +32,7 @@ Below a run (``base``)::
     l:<frame>    string: the pending writes of a concurrent item's lineage, one record a line
     o:<frame>    hash: what a reader of that lineage sees, by path: the last write's place in the order, `|`, the value
     x:<name>     string: one large value, staged in chunks
+    j            hash, the journal: where each root step was first reached, and what fields of the root scope held then
     t            stream: trace entries, ids `<ordinal>-0`; `d` says why a result did not count
     e            stream: events, ids `<ordinal>-0`, the last 10,000 (see lua/shared/events.lua)
     k            set: names of the keys above that have a name of their own, for deletion
@@ -52,7 +53,7 @@ import json
 import zlib
 from typing import Final
 
-from wf_core.run_state import ITEM_FRAME, ExecutionFrame
+from wf_core.run_state import ITEM_FRAME, ROOT_SCOPE_ID, ExecutionFrame
 
 LAYOUT: Final = "1"
 """Number of this record layout. A worker leaves runs of a newer one alone."""
@@ -85,6 +86,7 @@ RUN_KEYS: Final = {
     "LINEAGE": "l:",
     "OVERLAY": "o:",
     "STAGED": "x:",
+    "JOURNAL": "j",
     "TRACE": "t",
     "EVENTS": "e",
     "NAMES": "k",
@@ -100,14 +102,19 @@ SHARD_KEYS: Final = {
 }
 
 
-def lua_names() -> str:
-    """The key names as Lua locals, put in front of every script."""
-    return "".join(f"local {name} = '{text}'\n" for name, text in {**RUN_KEYS, **SHARD_KEYS}.items())
-
-
 def short(text: str) -> str:
     """16 characters of the SHA-256 of an id: what scripts see instead of users' text."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+ROOT_SCOPE: Final = short(ROOT_SCOPE_ID)
+"""The key of the root scope."""
+
+
+def lua_names() -> str:
+    """The key names as Lua locals, put in front of every script."""
+    names = {**RUN_KEYS, **SHARD_KEYS, "ROOT_SCOPE": ROOT_SCOPE}
+    return "".join(f"local {name} = '{text}'\n" for name, text in names.items())
 
 
 def workflow_index(name: str) -> str:

@@ -23,7 +23,7 @@ from wf_worker.store.slices import Head
 
 _HEADER_FIELDS: Final = (
     *("run_id", "workflow", "version", "digest", "status", "rev", "outcome", "output", "error", "max_steps", "steps"),
-    *("flow_digest", "traced", "created", "updated", "ended", "paused", "recovered", "deadline"),
+    *("flow_digest", "traced", "created", "updated", "ended", "paused", "recovered", "deadline", "forked_from"),
     *("priority", "tags"),
 )
 
@@ -46,7 +46,7 @@ class Looking(StoreCalls):
         """The run without its frames, or None when there is no such run."""
         fields = (*_HEADER_FIELDS, "input") if with_input else _HEADER_FIELDS
         header = self.records.header(incarnation, fields)
-        if header is None or header.get("status") == b"deleting":
+        if header is None or header.get("status") in (b"deleting", b"creating"):
             return None
         return _record(incarnation, header)
 
@@ -237,4 +237,5 @@ def _record(incarnation: str, header: Mapping[str, bytes]) -> RunRecord:
         deadline_ms=None if optional("deadline") is None else number("deadline"),
         priority=optional("priority") or NORMAL,
         tags=value("tags") or {},
+        forked_from=value("forked_from"),
     )

@@ -13,9 +13,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from wf_worker.store.keys import Keys
+from wf_worker.store.memory_copies import record_of
 from wf_worker.store.memory_rules import Arguments, Call
 from wf_worker.store.memory_scripts import SCRIPTS
 from wf_worker.store.memory_state import Contents, RunRecords, Scores, by_score
+from wf_worker.store.protocol import RecordKind
 
 
 def wall_clock_ms() -> int:
@@ -71,6 +73,25 @@ class MemoryRecords:
         with self._lock:
             header = self._run(incarnation).header
             return {name: header[name] for name in fields if name in header} or None
+
+    def whole_header(self, incarnation: str) -> dict[str, bytes]:
+        with self._lock:
+            return dict(self._run(incarnation).header)
+
+    def fields(self, incarnation: str, key: str, names: Sequence[str]) -> list[bytes | None]:
+        with self._lock:
+            flat = record_of(self._run(incarnation), key)
+        found = dict(zip(flat[::2], flat[1::2], strict=True))
+        return [found.get(name.encode()) for name in names]
+
+    def scan(self, incarnation: str, kind: RecordKind, key: str, cursor: int, most: int) -> tuple[list[bytes], int]:
+        with self._lock:
+            values = record_of(self._run(incarnation), key)
+        if kind == "text":
+            piece, end = values[0][cursor : cursor + 1024 * most], cursor + 1024 * most
+            return [piece], end if end < len(values[0]) else 0
+        size = most * {"set": 1, "trace": 5}.get(kind, 2)
+        return values[cursor : cursor + size], cursor + size if cursor + size < len(values) else 0
 
     def page(
         self, shard: int, index: str | None, most: int, *, from_ms: int | None = None, to_ms: int | None = None

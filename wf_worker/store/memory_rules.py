@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from wf_worker.store.keys import ROOT_SCOPE
 from wf_worker.store.memory_state import (
     FINAL,
     ActivationHead,
@@ -28,6 +29,7 @@ PAGE: Final = 64
 SCAN: Final = 512
 PAGE_BYTES: Final = 262_144
 SMALL_ITEM: Final = 4096
+JOURNAL_BYTES: Final = 33_554_432
 MAX_ANCESTORS: Final = 200
 KEPT_EVENTS: Final = 10_000
 DEADLOCKED: Final = (
@@ -41,7 +43,9 @@ Answer = list[Any]
 Operation = tuple[str, list[bytes]]
 
 _CHAIN_LINK: Final = re.compile(r"([^,.]+)\.([qc])")
-_LARGE_VALUE: Final = re.compile(rb"@(\S+) \d+")
+LARGE_VALUE: Final = re.compile(rb"@(\S+) (\d+)")
+SHORT: Final = 128
+"""Bytes that the name of a large value may have."""
 
 
 class Arguments:
@@ -619,11 +623,63 @@ class Call:
     def drop_large(self, scope: str, name: str) -> None:
         """A field that named a large value lets go of it when it is written again."""
         value = self.run.state.get(scope, {}).get(name, b"")
-        named = _LARGE_VALUE.fullmatch(value) if 0 < len(value) <= 128 else None
+        named = LARGE_VALUE.fullmatch(value) if 0 < len(value) <= SHORT else None
         if named is not None:
             large = named[1].decode()
             self.run.staged.pop(large, None)
             self.run.names.discard(f"x:{large}")
+
+    def keep_before(self, name: str) -> bool:
+        """Keeps what a field of the root scope held at the latest mark; whether it was kept just now."""
+        slot = f"{self.get('marks') or '0'}|{name}"
+        if slot in self.run.journal:
+            return False
+        value = self.run.state.get(ROOT_SCOPE, {}).get(name, b"-")
+        large = LARGE_VALUE.fullmatch(value) if len(value) <= SHORT else None
+        kept = int(self.get("kept") or "0") + (len(value) if large is None else int(large[2]))
+        if kept > JOURNAL_BYTES:
+            value = b"!"
+        else:
+            self.set("kept", kept)
+        self.run.journal[slot] = value
+        return value != b"!"
+
+    def reach(self, position: bytes, origin: bytes, outcome: bytes) -> None:
+        """The first time that the root frame comes to a step is a mark."""
+        name = f"@{position.decode()}"
+        if name not in self.run.journal:
+            mark = int(self.get("marks") or "0") + 1
+            self.set("marks", mark)
+            self.run.journal[name] = b"|".join((str(mark).encode(), origin, outcome))
+
+    # ---- beginnings
+
+    def in_the_way(self, run_id: str, closed_policy: str) -> tuple[str, str] | None:
+        """Incarnation and status of a run that has this id already, where another one may not have it."""
+        other = self.shard.ids.get(run_id)
+        if other is None or other == self.incarnation:
+            return None
+        status = (self.contents.runs.get(other) or RunRecords()).header.get("status", b"").decode()
+        allowed = status in FINAL and (
+            closed_policy == "allow" or (closed_policy == "allow_after_failure" and status != "completed")
+        )
+        return None if not status or allowed else (other, status)
+
+    def enlist(self, run_id: str) -> None:
+        """Enters a run that is pending into the shard's indexes."""
+        created = self.number("created")
+        self.shard.ids[run_id] = self.incarnation
+        self.shard.runs[self.incarnation] = created
+        for index in ("pending", *self.own_indexes()):
+            self.shard.runs_by.setdefault(index, {})[self.incarnation] = created
+
+    def start_clock(self) -> None:
+        """The deadline of a run that has one, from now on."""
+        if self.get("deadline_ms") is not None:
+            at = self.now + self.number("deadline_ms")
+            self.set("deadline", at)
+            self.run.due["run"] = at
+            self.attend(at)
 
     def asking_step(self, key: str) -> str:
         """The step that people see asking: where a child workflow asks, the one that entered it."""
@@ -713,6 +769,8 @@ class Call:
                 if failed is not None and args[1] == b"1":
                     self.tell_of("item_failed", key, failed)
                 self.drop_frame(key)
+            case "reach":
+                self.reach(*args)
             case "writes":
                 run.lineages[key] = run.lineages.get(key, b"") + args[1]
                 if len(args) > 2:
@@ -722,7 +780,8 @@ class Call:
                         seen[args[i]] = f"{order}.{i}|".encode() + args[i + 1]
             case "fields":
                 for field, value in _pairs(args[1:]):
-                    self.drop_large(key, field)
+                    if key != ROOT_SCOPE or not self.keep_before(field):
+                        self.drop_large(key, field)
                     run.state.setdefault(key, {})[field] = value
                 run.names.add(f"s:{key}")
             case "scope":

@@ -8,7 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from wf_worker.store.memory_rules import LOOK_MS, PAGE, PAGE_BYTES, PARKED, Answer, Arguments, Call, limits_of
+from wf_worker.store.memory_copies import copy_begin, copy_fill, copy_open, past
+from wf_worker.store.memory_rules import (
+    LARGE_VALUE,
+    LOOK_MS,
+    PAGE,
+    PAGE_BYTES,
+    PARKED,
+    SHORT,
+    Answer,
+    Arguments,
+    Call,
+    limits_of,
+)
 from wf_worker.store.memory_state import FINAL, FrameHead, RunRecords, TraceRecord, by_score
 
 
@@ -22,12 +34,9 @@ def create(call: Call, args: Arguments) -> Answer:
         return call.answer("exists", call.incarnation, call.flag("status"))
     if call.now > latest:
         return call.answer("late", call.now)
-    other = call.shard.ids.get(run_id.decode())
+    other = call.in_the_way(run_id.decode(), closed_policy)
     if other is not None:
-        other_run = call.contents.runs.get(other) or RunRecords()
-        status = other_run.header.get("status", b"").decode()
-        if not _may_replace(status, closed_policy):
-            return call.answer("exists", other, status)
+        return call.answer("exists", *other)
     now = str(call.now).encode()
     header = {
         "layout": b"1",
@@ -48,10 +57,7 @@ def create(call: Call, args: Arguments) -> Answer:
         header[name] = args.data()
     call.run.header.update(header)
     call.contents.runs[call.incarnation] = call.run
-    call.shard.ids[run_id.decode()] = call.incarnation
-    call.shard.runs[call.incarnation] = call.now
-    for index in ("pending", *call.own_indexes()):
-        call.shard.runs_by.setdefault(index, {})[call.incarnation] = call.now
+    call.enlist(run_id.decode())
     key, node, scope, purpose, limits, body = (
         args.text(), args.text(), args.text(), args.text(), args.text(), args.data(),
     )  # fmt: skip
@@ -60,22 +66,11 @@ def create(call: Call, args: Arguments) -> Answer:
         call.run.state.setdefault(scope, {})[name] = args.data()
     call.run.names.add(f"s:{scope}")
     call.run.bodies[key] = body
-    if call.get("deadline_ms") is not None:
-        at = call.now + call.number("deadline_ms")
-        call.set("deadline", at)
-        call.run.due["run"] = at
-        call.attend(at)
+    call.run.journal[f"@{node}"] = b"0||"
+    call.start_clock()
     call.tell("status", "pending")
     call.place(key, call.new_head(node, "", scope, "", "w", limits), purpose)
     return call.answer("created", call.now)
-
-
-def _may_replace(status: str, closed_policy: str) -> bool:
-    if not status:
-        return True
-    return status in FINAL and (
-        closed_policy == "allow" or (closed_policy == "allow_after_failure" and status != "completed")
-    )
 
 
 def claim(call: Call, args: Arguments) -> Answer:
@@ -619,8 +614,11 @@ def fence(call: Call, args: Arguments) -> Answer:
 def due(call: Call, args: Arguments) -> Answer:
     """What of a run wants a sweeper now, and when to look at it next."""
     attention = call.shard.attention
-    if call.get("status") == "deleting":
-        return call.answer("reap")
+    if call.get("status") == "creating":
+        if call.number("open_by") <= call.now:
+            return call.answer("reap")
+        attention[call.incarnation] = call.number("open_by")
+        return call.answer("gone")
     if call.gone():
         attention.pop(call.incarnation, None)
         return call.answer("gone")
@@ -665,6 +663,8 @@ def reap(call: Call, args: Arguments) -> Answer:
         call.shard.attention.pop(call.incarnation, None)
         return call.answer("gone")
     kept_until = call.kept_until() if call.ended() else None
+    if status == "creating":
+        kept_until = call.number("open_by")
     if kept_until is None or kept_until > call.now:
         return call.answer("refused")
     for index in (status, *call.own_indexes()):
@@ -701,7 +701,9 @@ def audit(call: Call, args: Arguments) -> Answer:
     deadlines = [key.encode() for key in by_score(run.due)]
     told = [[f"{event.ordinal}-0".encode(), [b"e", event.text]] for event in run.events]
     events = [str(len(told)).encode(), told[:1], told[-1:]]
-    return call.answer("audit", header, heads, *sets, opened, holds, activations, counts, deadlines, events)
+    return call.answer(
+        "audit", header, heads, *sets, opened, holds, activations, counts, deadlines, events, _journal(run)
+    )
 
 
 _AUDITED_FIELDS: Final = ("status", "failing", "paused", "release", "seq", "steps", "max_steps", "rev", "events")
@@ -739,12 +741,25 @@ def audit_page(call: Call, args: Arguments) -> Answer:
     return call.answer("audit_page", call.number("seq"), 0, page)
 
 
+def _journal(run: RunRecords) -> Answer:
+    """Every slot of the journal, its value where it is short, and the length of the large value that it names."""
+    parts: Answer = []
+    for slot, value in run.journal.items():
+        named = LARGE_VALUE.fullmatch(value) if len(value) <= SHORT else None
+        length = b"" if named is None else str(len(run.staged.get(named[1].decode(), b""))).encode()
+        parts += [slot.encode(), value if len(value) <= SHORT else b"", length]
+    return parts
+
+
 SCRIPTS: Final[Mapping[str, Callable[[Call, Arguments], Answer]]] = {
     "audit": audit,
     "audit_page": audit_page,
     "cancel": cancel,
     "claim": claim,
     "commit": commit,
+    "copy_begin": copy_begin,
+    "copy_fill": copy_fill,
+    "copy_open": copy_open,
     "create": create,
     "deadline": deadline,
     "discard": discard,
@@ -757,6 +772,7 @@ SCRIPTS: Final[Mapping[str, Callable[[Call, Arguments], Answer]]] = {
     "interrupt": interrupt,
     "load": load,
     "lost": lost,
+    "past": past,
     "pause": pause,
     "reap": reap,
     "release": release,

@@ -144,6 +144,7 @@ class RunRecords:
     lineages: dict[str, bytes] = field(default_factory=dict[str, bytes])
     overlays: dict[str, dict[bytes, bytes]] = field(default_factory=dict[str, dict[bytes, bytes]])
     staged: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    journal: dict[str, bytes] = field(default_factory=dict[str, bytes])
     trace: list[TraceRecord] = field(default_factory=list[TraceRecord])
     events: list[EventRecord] = field(default_factory=list[EventRecord])
     names: set[str] = field(default_factory=set[str])

@@ -18,12 +18,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from wf_core.run_state import InterruptRequest, Json
 from wf_core.runtime.transition import Purpose
 from wf_worker.store.keys import tag_index, workflow_index
 from wf_worker.store.slices import StoredSlice
+
+RecordKind = Literal["hash", "scores", "set", "text", "trace"]
 
 
 class Records(Protocol):
@@ -43,6 +45,22 @@ class Records(Protocol):
 
     def header(self, incarnation: str, fields: Sequence[str]) -> dict[str, bytes] | None:
         """Header fields that exist; None when there is no such run."""
+        ...
+
+    def whole_header(self, incarnation: str) -> dict[str, bytes]:
+        """Every header field; empty when there is no such run."""
+        ...
+
+    def fields(self, incarnation: str, key: str, names: Sequence[str]) -> list[bytes | None]:
+        """Fields of a hash of a run, in the order of their names."""
+        ...
+
+    def scan(self, incarnation: str, kind: RecordKind, key: str, cursor: int, most: int) -> tuple[list[bytes], int]:
+        """About ``most`` values of one record, flat, and the cursor of the next page, 0 at the end.
+
+        hash: fields and values. scores: members and scores. set: members. text: one piece from byte ``cursor``, of
+        ``most`` KiB. trace: ordinal, step number, worker, entry and why it did not count by turns. ``key`` is the record's below the run.
+        """
         ...
 
     def page(
@@ -201,6 +219,22 @@ class NewRun:
 
 
 @dataclass(frozen=True, slots=True)
+class NewCopy:
+    """A run that is to be made from another one.
+
+    ``max_steps`` None keeps the source's budget. ``patch`` holds new values of top-level state fields. ``extras`` are
+    further header fields.
+    """
+
+    run_id: str
+    incarnation: str
+    call_id: str
+    max_steps: int | None = None
+    patch: Mapping[str, Json] = field(default_factory=dict[str, Json])
+    extras: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
 class Created:
     """A submit's answer. ``created`` is False where the run id was in use: then ``incarnation`` is the one using it."""
 
@@ -333,6 +367,8 @@ class RunRecord:
     """When the run fails unless it has ended."""
     priority: str = "normal"
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
+    forked_from: dict[str, Json] | None = None
+    """The run that this one was made from: ``run_id``, ``incarnation``, and the ``step`` of a rerun or null."""
 
     @property
     def ended(self) -> bool:

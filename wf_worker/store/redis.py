@@ -27,17 +27,21 @@ from wf_worker.cluster_urls import names_cluster, node_urls
 from wf_worker.errors import RunDamaged, StoreError, StoreUnavailable
 from wf_worker.store.cluster import ClusterClient
 from wf_worker.store.keys import RUN_KEYS, SHARD_KEYS, Keys, lua_names
+from wf_worker.store.protocol import RecordKind
 
 T = TypeVar("T")
 
-ACKNOWLEDGED: Final = ("create", "resume", "cancel", "pause", "retry_failed")
+ACKNOWLEDGED: Final = ("create", "copy_open", "resume", "cancel", "pause", "retry_failed")
 """Calls whose success somebody is told, and which replicas have to confirm where that is promised."""
 
 CONFIRM_MS: Final = 2_000
 """How long replicas have time to confirm."""
 
 
-SHARED: Final = ("records", "events", "places", "windows", "status", "reading", "claims", "interrupts", "operations")
+SHARED: Final = (
+    *("records", "events", "places", "windows", "status", "reading", "claims", "interrupts", "operations"),
+    "beginnings",
+)
 """What every script begins with, in an order in which each part knows those before it."""
 
 
@@ -91,6 +95,45 @@ def connect(url: str) -> redis.Redis:
 
 def _plain(url: str) -> str:
     return url.replace("valkeys://", "rediss://", 1).replace("valkey://", "redis://", 1)
+
+
+Page = tuple[list[bytes], int]
+
+
+def _hash_page(client: Any, key: str, cursor: int, most: int) -> Page:
+    following, fields = client.hscan(key, cursor, count=most)
+    return [part for pair in fields.items() for part in pair], int(following)
+
+
+def _set_page(client: Any, key: str, cursor: int, most: int) -> Page:
+    following, members = client.sscan(key, cursor, count=most)
+    return list(members), int(following)
+
+
+def _scores_page(client: Any, key: str, cursor: int, most: int) -> Page:
+    rows = client.zrange(key, cursor, cursor + most - 1, withscores=True)
+    page = [part for member, score in rows for part in (member, b"%d" % int(score))]
+    return page, cursor + most if len(rows) == most else 0
+
+
+def _text_page(client: Any, key: str, cursor: int, most: int) -> Page:
+    piece = client.getrange(key, cursor, cursor + 1024 * most - 1)
+    return [piece], cursor + len(piece) if len(piece) == 1024 * most else 0
+
+
+def _trace_page(client: Any, key: str, cursor: int, most: int) -> Page:
+    rows = client.xrange(key, min=f"{cursor + 1}-0", max="+", count=most)
+    page = [part for id_, entry in rows for part in (id_.split(b"-")[0], entry[b"n"], entry[b"w"], entry[b"e"], entry.get(b"d", b""))]
+    return page, cursor + most if len(rows) == most else 0
+
+
+_PAGES: Final[dict[RecordKind, Callable[[Any, str, int, int], Page]]] = {
+    "hash": _hash_page,
+    "scores": _scores_page,
+    "set": _set_page,
+    "text": _text_page,
+    "trace": _trace_page,
+}
 
 
 class RedisRecords:
@@ -198,6 +241,21 @@ class RedisRecords:
         values = self._guard(lambda: cast("list[bytes | None]", self.client.hmget(key, list(fields))))
         found = {name: value for name, value in zip(fields, values, strict=True) if value is not None}
         return found or None
+
+    def whole_header(self, incarnation: str) -> dict[str, bytes]:
+        key = self.keys.base(incarnation) + RUN_KEYS["HEADER"]
+        fields = self._guard(lambda: cast("dict[bytes, bytes]", self.client.hgetall(key)))
+        return {name.decode(): value for name, value in fields.items()}
+
+    def fields(self, incarnation: str, key: str, names: Sequence[str]) -> list[bytes | None]:
+        if not names:
+            return []
+        name = self.keys.base(incarnation) + key
+        return self._guard(lambda: cast("list[bytes | None]", self.client.hmget(name, list(names))))
+
+    def scan(self, incarnation: str, kind: RecordKind, key: str, cursor: int, most: int) -> tuple[list[bytes], int]:
+        name = self.keys.base(incarnation) + key
+        return self._guard(lambda: _PAGES[kind](self.client, name, cursor, most))
 
     def _runs(self, shard: int, index: str | None) -> str:
         return self.keys.shard(shard) + SHARD_KEYS["RUNS"] + (f":{index}" if index else "")

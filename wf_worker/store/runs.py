@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from wf_core.plan import handler_name
 from wf_core.run_state import Json
@@ -13,13 +12,12 @@ from wf_core.runtime.transition import RunError
 from wf_worker.errors import RunDamaged, StoreUnavailable
 from wf_worker.queues import NORMAL
 from wf_worker.store import encoding
-from wf_worker.store.answers import Answers
 from wf_worker.store.calls import DEFAULT_LEASE_MS, Arg, Reply, new_call_id, text_of
 from wf_worker.store.encoding import from_bytes, to_bytes
 from wf_worker.store.events import Events
+from wf_worker.store.exports import Exports
 from wf_worker.store.flows import Flows
 from wf_worker.store.keys import short
-from wf_worker.store.looking import Looking
 from wf_worker.store.protocol import (
     Created,
     DueRun,
@@ -30,15 +28,11 @@ from wf_worker.store.protocol import (
 )
 from wf_worker.store.slices import Head
 
-CREATE_WITHIN_MS: Final = 60_000
-
 __all__ = ["DEFAULT_LEASE_MS", "RunStore", "new_call_id"]
 
 
-class RunStore(Flows, Answers, Looking, Events):
+class RunStore(Flows, Exports, Events):
     """Runs in a store. Safe for threads; one instance per process."""
-
-    _clock_ahead_ms = 0
 
     def identity(self) -> str:
         """What this store calls itself, whatever address it is reached by."""
@@ -67,7 +61,7 @@ class RunStore(Flows, Answers, Looking, Events):
         """
         reply = self._create(new)
         if reply.word == "late":
-            self._clock_ahead_ms = int(reply.text(1)) - int(time.time() * 1000)
+            self._learn_clock(int(reply.text(1)))
             reply = self._create(new)
         match reply.word:
             case "created":
@@ -96,14 +90,11 @@ class RunStore(Flows, Answers, Looking, Events):
         state: list[Arg] = []
         for name, value in start.state.items():
             state += [name, b"=" + to_bytes(value)]
-        # A submit that lies about in a socket may not create a run that was deleted meanwhile: it says until when it is
-        # good, by the server's clock as far as we know it.
-        latest = int(time.time() * 1000) + self._clock_ahead_ms + CREATE_WITHIN_MS
         return self._call(
             "create",
             new.incarnation,
             new.call_id,
-            latest,
+            self._latest(),
             new.run_id,
             new.open_policy,
             new.closed_policy,

@@ -9,6 +9,7 @@ from wf_core.paths import StatePath
 from wf_core.plan import Plan, Program
 from wf_core.run_state import (
     ITEM_FRAME,
+    ROOT_SCOPE_ID,
     WORKFLOW_FRAME,
     ExecutionFrame,
     FrameStatus,
@@ -36,6 +37,7 @@ from wf_core.runtime.transition import (
     Place,
     Purpose,
     PutFrame,
+    Reach,
     RemoveFrame,
     Retry,
     StepNumber,
@@ -117,6 +119,10 @@ class TransitionEncoder:
                 self._add("block", self._key(frame_id))
             case RemoveFrame(frame_id, status):
                 self._add("remove", self._key(frame_id), "1" if status is FrameStatus.FAILED else "")
+            case Reach(node_id, outcome, origin):
+                self._add(
+                    "reach", self._position(ROOT_SCOPE_ID, node_id), self._position(ROOT_SCOPE_ID, origin), outcome
+                )
             case AppendWrites(lineage_id, writes):
                 key = self._lineage_key(lineage_id)
                 # Nobody reads a lineage whose item arrives in this very transition.

@@ -9,13 +9,8 @@ if get('status') then
   return answer({'exists', run, get('status')})
 end
 if now() > tonumber(ARGV[5]) then return answer({'late', ms(now())}) end
-local other = call('HGET', shard .. IDS, run_id)
-if other then
-  local status = call('HGET', shard .. 'r:' .. other .. ':' .. HEADER, 'status')
-  local is_closed = status == 'completed' or status == 'failed' or status == 'cancelled'
-  local allowed = not status or status == 'deleting' or (is_closed and (ARGV[8] == 'allow' or (ARGV[8] == 'allow_after_failure' and status ~= 'completed')))
-  if not allowed then return answer({'exists', other, status}) end
-end
+local other, status = in_the_way(run_id, ARGV[8])
+if other then return answer({'exists', other, status}) end
 local extras = tonumber(ARGV[12])
 local fields = {
   'layout', '1', 'run_id', run_id, 'status', 'pending', 'rev', '1.' .. call_id, 'seq', '1', 'steps', '0', 'max_steps', ARGV[10],
@@ -24,10 +19,7 @@ local fields = {
 for i = 1, extras * 2 do fields[#fields + 1] = ARGV[12 + i] end
 call('HSET', base .. HEADER, unpack(fields))
 header = {status = 'pending', seq = '1', created = ms(now())}
-call('HSET', shard .. IDS, run_id, run)
-call('ZADD', shard .. RUNS, ms(now()), run)
-call('ZADD', shard .. RUNS .. ':pending', ms(now()), run)
-for _, index in ipairs(own_indexes()) do call('ZADD', shard .. RUNS .. ':' .. index, ms(now()), run) end
+enlist(run_id)
 local at = 13 + extras * 2
 local key, scope = ARGV[at], ARGV[at + 2]
 for i = 1, tonumber(ARGV[at + 6]) do
@@ -35,13 +27,8 @@ for i = 1, tonumber(ARGV[at + 6]) do
 end
 call('SADD', base .. NAMES, STATE .. scope)
 call('HSET', base .. BODIES, key, ARGV[at + 5])
-if get('deadline_ms') then
-  -- From now on by the server's clock, whoever asked for it and whenever the call arrived.
-  local at = now() + tonumber(get('deadline_ms'))
-  set('deadline', ms(at))
-  call('ZADD', base .. DUE, ms(at), 'run')
-  attend(at)
-end
+call('HSET', base .. JOURNAL, '@' .. ARGV[at + 1], '0||')   -- the first step: the state as it begins is mark 0
+start_clock()
 tell('status', 'pending')
 place(key, new_head(ARGV[at + 1], '', scope, '', 'w', ARGV[at + 4]), ARGV[at + 3])
 return answer({'created', ms(now())})

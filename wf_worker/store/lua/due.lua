@@ -3,6 +3,12 @@
 -- answers due <status> <release> <expired: frame, token by turns> <unclaimed: frame, score, head by turns> <now>
 --       <frames whose time has come> <overdue: frame, score by turns> <digest> <priority> | gone | reap: nothing of it is to be left
 if get('status') == 'deleting' then return answer({'reap'}) end
+if get('status') == 'creating' then
+  -- A run that is being made is nobody's affair until it is open; one that was left half made is removed.
+  if tonumber(get('open_by')) <= now() then return answer({'reap'}) end
+  call('ZADD', shard .. ATTENTION, get('open_by'), run)
+  return answer({'gone'})
+end
 if gone() then
   call('ZREM', shard .. ATTENTION, run)
   return answer({'gone'})

@@ -1,4 +1,4 @@
--- reap: nothing of an ended run is left when its time is over, a page a call. ARGV 5 how many keys at most
+-- reap: nothing of an ended run is left when its time is over, nor of one that was left half made, a page a call. ARGV 5 how many keys at most
 -- answers reaped | more | gone | refused
 -- Run again: goes on where the run stands; a run made anew under the same id is another incarnation.
 local status = get('status')
@@ -9,6 +9,7 @@ end
 local most = tonumber(ARGV[5])
 if status ~= 'deleting' then
   local until_then = ended() and kept_until()
+  if status == 'creating' then until_then = tonumber(get('open_by')) end
   if not until_then or until_then > now() then return answer({'refused'}) end
   -- From here on every other call is told that the run is gone.
   call('ZREM', shard .. RUNS .. ':' .. status, run)
@@ -40,7 +41,7 @@ local run_id = get('run_id')
 if run_id and call('HGET', shard .. IDS, run_id) == run then call('HDEL', shard .. IDS, run_id) end
 call('UNLINK', base .. HEADER, base .. FRAMES, base .. BODIES, base .. READY, base .. HELD, base .. PAUSED, base .. LEASES,
   base .. WAITS, base .. FAILED, base .. DUE, base .. BEATS, base .. PARKED, base .. TAKEN, base .. OPEN, base .. CLOSED, base .. HOLDS, base .. ACTIVATIONS,
-  base .. SCOPES, base .. TRACE, base .. EVENTS, base .. NAMES)
+  base .. SCOPES, base .. JOURNAL, base .. TRACE, base .. EVENTS, base .. NAMES)
 call('ZREM', shard .. ATTENTION, run)
 call('SREM', shard .. PARKED_RUNS, run)
 return {'reaped', {}, '', ''}

@@ -22,6 +22,7 @@ local function check_operations(from, count, steps)
   call('HLEN', base .. ACTIVATIONS)
   call('HLEN', base .. CLOSED)
   call('HLEN', base .. SCOPES)
+  call('HLEN', base .. JOURNAL)
   call('SCARD', base .. NAMES)
   call('XLEN', base .. TRACE)
   return each_operation(from, count, function(name, at)
@@ -85,6 +86,61 @@ local function drop_large(scope, field)
   end
 end
 
+-- The journal keeps what a field of the root scope held at the latest mark, before it is written for the first time since.
+-- Whether it was kept just now: then a large value that the field named stays for as long as the run. What would be too
+-- much is noted as lost.
+local function keep_before(field)
+  local slot = (get('marks') or '0') .. '|' .. field
+  if call('HEXISTS', base .. JOURNAL, slot) == 1 then return false end
+  local value = call('HGET', base .. STATE .. ROOT_SCOPE, field) or '-'
+  local large = #value <= 128 and string.match(value, '^@%S+ (%d+)$')
+  local kept = (tonumber(get('kept')) or 0) + (large and tonumber(large) or #value)
+  if kept > JOURNAL_BYTES then value = '!' else set('kept', ms(kept)) end
+  call('HSET', base .. JOURNAL, slot, value)
+  return value ~= '!'
+end
+
+-- The first time that the root frame comes to a step is a mark, under which the journal keeps the state as it is then.
+local function reach(position, origin, outcome)
+  if call('HEXISTS', base .. JOURNAL, '@' .. position) == 1 then return end
+  local mark = ms((tonumber(get('marks')) or 0) + 1)
+  set('marks', mark)
+  call('HSET', base .. JOURNAL, '@' .. position, table.concat({mark, origin, outcome}, '|'))
+end
+
+-- at: position in ARGV of the scope's key; field and value by turns follow.
+local function write_fields(at, size)
+  local scope, pairs_ = ARGV[at], {}
+  for i = 1, size - 1 do pairs_[i] = ARGV[at + i] end
+  for i = 1, #pairs_, 2 do
+    if scope ~= ROOT_SCOPE or not keep_before(pairs_[i]) then drop_large(scope, pairs_[i]) end
+  end
+  for i = 1, #pairs_, 1000 do
+    call('HSET', base .. STATE .. scope, unpack(pairs_, i, math.min(i + 999, #pairs_)))
+  end
+  call('SADD', base .. NAMES, STATE .. scope)
+end
+
+local function close_scope(scope)
+  for _, field in ipairs(call('HKEYS', base .. STATE .. scope)) do drop_large(scope, field) end
+  call('DEL', base .. STATE .. scope)
+  call('HDEL', base .. SCOPES, scope)
+  call('SREM', base .. NAMES, STATE .. scope)
+end
+
+-- The handler failed and is called again after some ms, unless that would be too late.
+local function try_again(key, after)
+  local head = head_of(key)
+  tell_of('attempt_failed', key, head, head[ATTEMPT], head[PURPOSE])
+  head[FAILURES] = tostring(tonumber(head[FAILURES]) + 1)
+  local due, total = now() + after, head[LIMITS] ~= '' and limits_of(head)[L_TOTAL] or ''
+  if total ~= '' and tonumber(head[BEGAN]) + tonumber(total) <= due then
+    place(key, head, 'total_timeout')
+  else
+    wait_for(key, head, 'step', due)
+  end
+end
+
 local function number_of(text, steps_before)
   if string.sub(text, 1, 1) == '+' then return ms(steps_before + tonumber(string.sub(text, 2))) end
   return text
@@ -118,6 +174,8 @@ local function apply_operations(from, count, steps)
       local head = head_of(a[at])
       if head and a[at + 1] == '1' then tell_of('item_failed', a[at], head) end
       drop_frame(a[at])
+    elseif name == 'reach' then      -- position of a root step, of the step before it, the outcome of that one
+      reach(a[at], a[at + 1], a[at + 2])
     elseif name == 'writes' then     -- frame key of the lineage, records, then path and visible value by turns
       call('APPEND', base .. LINEAGE .. a[at], a[at + 1])
       local order = size > 2 and string.match(revision(), '^%d+')
@@ -125,22 +183,13 @@ local function apply_operations(from, count, steps)
         call('HSET', base .. OVERLAY .. a[at], a[at + i], order .. '.' .. i .. '|' .. a[at + i + 1])
       end
     elseif name == 'fields' then     -- scope key, then field and value by turns
-      local set_fields = {}
-      for i = 1, size - 1 do set_fields[i] = a[at + i] end
-      for i = 1, #set_fields, 2 do drop_large(a[at], set_fields[i]) end
-      for i = 1, #set_fields, 1000 do
-        call('HSET', base .. STATE .. a[at], unpack(set_fields, i, math.min(i + 999, #set_fields)))
-      end
-      call('SADD', base .. NAMES, STATE .. a[at])
+      write_fields(at, size)
     elseif name == 'scope' then      -- scope key, input, then field and value by turns
       call('HSET', base .. SCOPES, a[at], a[at + 1])
       for i = 2, size - 1, 2 do call('HSET', base .. STATE .. a[at], a[at + i], a[at + i + 1]) end
       call('SADD', base .. NAMES, STATE .. a[at])
     elseif name == 'unscope' then    -- scope key
-      for _, field in ipairs(call('HKEYS', base .. STATE .. a[at])) do drop_large(a[at], field) end
-      call('DEL', base .. STATE .. a[at])
-      call('HDEL', base .. SCOPES, a[at])
-      call('SREM', base .. NAMES, STATE .. a[at])
+      close_scope(a[at])
     elseif name == 'staged' then     -- name, length: a staged value that a field of this transition names
       call('SADD', base .. NAMES, STAGED .. a[at])
     elseif name == 'open' then       -- key, n, max_active, max_outstanding, policy, controller, chain, node, scope, purpose, limits, step, template, staged, items
@@ -185,15 +234,7 @@ local function apply_operations(from, count, steps)
       local after = string.match(a[at + 2], '^%+(%d+)$')
       wait_for(a[at], head, 'elapsed', after and now() + tonumber(after) or tonumber(a[at + 2]))
     elseif name == 'retry' then      -- frame key, ms from now: the same visit, one failure more
-      local head = head_of(a[at])
-      tell_of('attempt_failed', a[at], head, head[ATTEMPT], head[PURPOSE])
-      head[FAILURES] = tostring(tonumber(head[FAILURES]) + 1)
-      local due, total = now() + tonumber(a[at + 1]), head[LIMITS] ~= '' and limits_of(head)[L_TOTAL] or ''
-      if total ~= '' and tonumber(head[BEGAN]) + tonumber(total) <= due then
-        place(a[at], head, 'total_timeout')   -- the next attempt would come too late
-      else
-        wait_for(a[at], head, 'step', due)
-      end
+      try_again(a[at], tonumber(a[at + 1]))
     elseif name == 'complete' then   -- outcome, output
       if not failing() then
         call('HSET', base .. HEADER, 'outcome', a[at], 'output', a[at + 1])

@@ -38,6 +38,7 @@ local A_N, A_NEXT, A_ACTIVE, A_OUT, A_POLICY, A_CTL, A_CHAIN, A_NODE, A_SCOPE, A
 local LOOK_MS = 5000      -- how soon a ready frame is looked for first
 local PAGE = 64           -- frames that one call admits or releases
 local SCAN = 512          -- frames that one call looks at for that
+local JOURNAL_BYTES = 33554432   -- what a run keeps of its past at most
 local SMALL_ITEM = 4096   -- an enclosing item up to this size comes with the claim
 
 local base, shard, run, call_id = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
