@@ -106,6 +106,14 @@ class LimitsView(TypedDict):
     max_steps: int
 
 
+class Origin(TypedDict):
+    """The run that another one was made from; ``step`` is where a rerun began, null for a fork."""
+
+    run_id: str
+    incarnation: str
+    step: str | None
+
+
 class RunView(TypedDict):
     """A run. ``interrupt`` is the oldest of the open ``interrupts``; ``waits_until`` is when the first of the steps
     goes on that wait for a time; ``parked`` counts steps by the capability that no worker served so far."""
@@ -135,6 +143,7 @@ class RunView(TypedDict):
     updated_at: str
     ended_at: str | None
     deadline_at: str | None
+    forked_from: Origin | None
     input: NotRequired[dict[str, Json]]
 
 

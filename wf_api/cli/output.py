@@ -17,7 +17,7 @@ from rich.text import Text
 
 from wf_api.cli.modules import ModuleError
 from wf_api.client import WaitTimeout, WorkflowApiError, WorkflowClient
-from wf_api.wire import InterruptView, RunView, TraceEntryView
+from wf_api.wire import InterruptView, Origin, RunView, TraceEntryView
 from wf_core.errors import WfError
 
 FAILED: Final = 1
@@ -183,12 +183,18 @@ def print_run(run: RunView, *, as_json: bool) -> None:
             "waits until": run["waits_until"],
             "no worker serves": ", ".join(f"{name} ({count})" for name, count in run["parked"].items()) or None,
             "deadline": run["deadline_at"],
+            "made from": None if run["forked_from"] is None else origin_text(run["forked_from"]),
             "created": run["created_at"],
             "ended": run["ended_at"],
         }
     )
     for interrupt in run["interrupts"]:
         print_interrupt(run["run_id"], interrupt, alone=len(run["interrupts"]) == 1)
+
+
+def origin_text(origin: Origin) -> str:
+    """The run that another one was made from, in a line."""
+    return origin["run_id"] + (f", step {origin['step']}" if origin["step"] else ", as it stood")
 
 
 def error_text(run: RunView) -> str:

@@ -12,6 +12,7 @@ import typer
 from wf_api import strict_json
 from wf_api.cli import checks, output
 from wf_api.cli.events import events
+from wf_api.cli.exports import export, run_in_file
 from wf_api.cli.options import TIMEOUT_DEFAULT, URL_DEFAULT, AsJson, Cursor, Limit, RunId, Timeout, Url
 from wf_api.client import WaitTimeout, WorkflowClient
 from wf_api.client.calls import reached
@@ -19,6 +20,8 @@ from wf_api.wire import MAX_WAIT_SECONDS, Priority, RunView
 from wf_core.run_state import TraceLevel
 
 app = typer.Typer(no_args_is_help=True, help="Start runs, look at them, answer what they ask.")
+
+app.command("export")(export)
 
 _FIRST_INTERVAL: Final = 0.5
 
@@ -186,14 +189,26 @@ def inbox(
 
 @app.command("inspect")
 def inspect(
-    run_id: RunId,
+    run_id: Annotated[str | None, typer.Argument(metavar="RUN", help="The run's id.", show_default=False)] = None,
     with_input: Annotated[bool, typer.Option("--input", help="Show its input as well.")] = False,
+    file: Annotated[
+        Path | None, typer.Option("--file", metavar="FILE", help="Show the run of an export, without a server.")
+    ] = None,
     url: Url = URL_DEFAULT,
     timeout: Timeout = TIMEOUT_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
     """Show a run: where it stands, what it gave, what it asks."""
+    if (run_id is None) == (file is None):
+        output.usage("name a run, or a file with --file", "for example: wf run inspect 5c1f")
     with output.calling(url, timeout, as_json=as_json) as client:
+        if run_id is None:
+            assert file is not None
+            run = run_in_file(file)
+            if not with_input:
+                run.pop("input", None)
+            output.print_run(run, as_json=as_json)
+            return
         output.print_run(client.inspect(run_id, with_input=with_input), as_json=as_json)
 
 
@@ -344,6 +359,76 @@ def retry(
     with output.calling(url, timeout, as_json=as_json) as client:
         started = time.monotonic()
         _waited(client, client.retry(run_id, max_steps=max_steps), wait, started, as_json=as_json)
+
+
+NewRunId = Annotated[str | None, typer.Option("--run-id", help="An id of your own for the new run.")]
+Patch = Annotated[
+    str | None, typer.Option("--patch", metavar="JSON", help="New values of state fields, as a JSON object.")
+]
+MaxSteps = Annotated[int | None, typer.Option("--max-steps", min=1, help="A new step budget.")]
+CopyKey = Annotated[str | None, typer.Option("--idempotency-key", help="The same key makes the same run once.")]
+
+
+@app.command("fork")
+def fork(
+    run_id: RunId,
+    new_run_id: NewRunId = None,
+    patch: Patch = None,
+    max_steps: MaxSteps = None,
+    idempotency_key: CopyKey = None,
+    wait: Wait = 0,
+    url: Url = URL_DEFAULT,
+    timeout: Timeout = TIMEOUT_DEFAULT,
+    as_json: AsJson = False,
+) -> None:
+    """Make a new run that goes on from where one at rest stands.
+
+    Example: wf run fork 5c1f --patch '{"total": 3}'
+    """
+    fields = _json_object("--patch", patch, None)
+    with output.calling(url, timeout, as_json=as_json) as client:
+        started = time.monotonic()
+        run = client.fork(
+            run_id,
+            new_run_id=new_run_id,
+            patch=fields,
+            max_steps=max_steps,
+            idempotency_key=idempotency_key,
+            wait_seconds=min(wait, MAX_WAIT_SECONDS),
+        )
+        _waited(client, run, wait, started, as_json=as_json)
+
+
+@app.command("rerun")
+def rerun(
+    run_id: RunId,
+    step: Annotated[str, typer.Option("--from", metavar="STEP", help="Where it begins: a step outside every loop.")],
+    new_run_id: NewRunId = None,
+    patch: Patch = None,
+    max_steps: MaxSteps = None,
+    idempotency_key: CopyKey = None,
+    wait: Wait = 0,
+    url: Url = URL_DEFAULT,
+    timeout: Timeout = TIMEOUT_DEFAULT,
+    as_json: AsJson = False,
+) -> None:
+    """Make a new run that begins at a step of another one, with the state as it was when that first came there.
+
+    Example: wf run rerun 5c1f --from charge
+    """
+    fields = _json_object("--patch", patch, None)
+    with output.calling(url, timeout, as_json=as_json) as client:
+        started = time.monotonic()
+        run = client.rerun(
+            run_id,
+            step,
+            new_run_id=new_run_id,
+            patch=fields,
+            max_steps=max_steps,
+            idempotency_key=idempotency_key,
+            wait_seconds=min(wait, MAX_WAIT_SECONDS),
+        )
+        _waited(client, run, wait, started, as_json=as_json)
 
 
 def _waited(client: WorkflowClient, run: RunView, seconds: float, started: float, *, as_json: bool) -> None:

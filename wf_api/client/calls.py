@@ -235,6 +235,59 @@ def retry(run_id: str, max_steps: int | None) -> Call:
     )
 
 
+def fork(
+    run_id: str,
+    step: str | None,
+    *,
+    new_run_id: str | None,
+    patch: Mapping[str, Any] | None,
+    max_steps: int | None,
+    idempotency_key: str | None,
+    wait_seconds: float,
+) -> Call:
+    """Makes a run from another one: from its present state, or from a step of it."""
+    body = _present(
+        run_id=new_run_id,
+        patch=_mapping("patch", patch) or None,
+        limits=None if max_steps is None else {"max_steps": max_steps},
+        idempotency_key=idempotency_key,
+        wait_seconds=wait_seconds or None,
+    )
+    if step is not None:
+        body["from"] = step
+    path = _run(run_id, "fork" if step is None else "rerun")
+    return Call("POST", path, body=body, extra_seconds=min(wait_seconds, MAX_WAIT_SECONDS))
+
+
+def export(run_id: str) -> Call:
+    """A whole run."""
+    return Call("GET", _run(run_id, "export"))
+
+
+class ExportedLines:
+    """Cuts an export into its lines as it comes, and says at its end whether it is whole."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._whole = False
+
+    def lines(self, piece: bytes) -> list[str]:
+        """The lines that are complete with this piece. An error that the server sent in place of more is raised."""
+        # Not by the text methods, which take other characters for the ends of lines too.
+        *lines, self._rest = (self._rest + piece).split(b"\n")
+        for line in lines:
+            if line.startswith(b'{"kind":"error"'):
+                told = json.loads(line)["error"]
+                raise WorkflowApiError(told["message"], code=told["code"], path=told["path"], hint=told["hint"])
+            self._whole = line.startswith(b'{"kind":"end"')
+        return [line.decode() for line in lines]
+
+    def ended(self) -> None:
+        """Nothing more comes: ``export_incomplete`` where something is missing."""
+        if self._rest or not self._whole:
+            raise WorkflowApiError("the export broke off", code="export_incomplete", hint="export the run again")
+
+
 def result_of(response: httpx.Response) -> Any:
     """The answer; the error that the server sent is raised."""
     try:

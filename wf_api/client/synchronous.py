@@ -263,6 +263,79 @@ class WorkflowClient:
         """Goes on with a failed run: its failed steps are tried anew, with a larger budget if one is given."""
         return self._send(calls.retry(run_id, max_steps))
 
+    def fork(
+        self,
+        run_id: str,
+        *,
+        new_run_id: str | None = None,
+        patch: Mapping[str, Any] | None = None,
+        max_steps: int | None = None,
+        idempotency_key: str | None = None,
+        wait_seconds: float = 0,
+    ) -> RunView:
+        """Makes a new run from the present state of one at rest: ended, interrupted, or paused with nothing running.
+
+        ``patch`` holds new values of top-level state fields.
+        """
+        call = calls.fork(
+            run_id,
+            None,
+            new_run_id=new_run_id,
+            patch=patch,
+            max_steps=max_steps,
+            idempotency_key=idempotency_key,
+            wait_seconds=wait_seconds,
+        )
+        return self._send(call)
+
+    def rerun(
+        self,
+        run_id: str,
+        step: str,
+        *,
+        new_run_id: str | None = None,
+        patch: Mapping[str, Any] | None = None,
+        max_steps: int | None = None,
+        idempotency_key: str | None = None,
+        wait_seconds: float = 0,
+    ) -> RunView:
+        """Makes a new run that begins at a step of another one, with the state as it was when that first came there.
+
+        The step lies outside every loop. ``patch`` holds new values of top-level state fields.
+        """
+        call = calls.fork(
+            run_id,
+            step,
+            new_run_id=new_run_id,
+            patch=patch,
+            max_steps=max_steps,
+            idempotency_key=idempotency_key,
+            wait_seconds=wait_seconds,
+        )
+        return self._send(call)
+
+    def export(self, run_id: str) -> Iterator[str]:
+        """A run at rest as lines, each a JSON document; :func:`wf_core.run_export.load_exported_run` reads them.
+
+        They come as the server reads them, so a large run is never held whole. Raises also in the middle, with
+        ``run_not_at_rest`` where the run has moved meanwhile, and ``export_incomplete``.
+        """
+        request = calls.export(run_id).request(self._http, self.url, self._timeout_seconds)
+        lines = calls.ExportedLines()
+        try:
+            response = self._http.send(request, stream=True)
+            try:
+                if response.is_error:
+                    response.read()
+                    calls.result_of(response)
+                for piece in response.iter_bytes():
+                    yield from lines.lines(piece)
+            finally:
+                response.close()
+        except (httpx.TransportError, httpx.InvalidURL) as error:
+            raise calls.unreachable(self.url, error) from error
+        lines.ended()
+
     def wait(self, run_id: str, until: Until = "settled", timeout: float | None = None) -> RunView:
         """Looks at the run until it is that far; :class:`~wf_api.client.errors.WaitTimeout` after ``timeout`` seconds.
 

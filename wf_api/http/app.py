@@ -11,11 +11,15 @@ from wf_api.http.event_stream import EventHub, Readers
 from wf_api.http.offload import Offload
 from wf_api.http.openapi import install_openapi
 from wf_api.http.routes.events import event_routes
+from wf_api.http.routes.exports import export_routes
+from wf_api.http.routes.forks import fork_routes
 from wf_api.http.routes.health import health_routes
 from wf_api.http.routes.interrupts import interrupt_routes
 from wf_api.http.routes.runs import run_routes
 from wf_api.http.routes.workflows import workflow_routes
 from wf_api.services.events import EventService
+from wf_api.services.exports import ExportService
+from wf_api.services.forks import ForkService
 from wf_api.services.runs import Publish, RunService
 from wf_api.services.workflows import WorkflowService
 from wf_worker.settings import Settings
@@ -41,6 +45,8 @@ def create_app(store: RunStore, publish: Publish, settings: Settings) -> FastAPI
     runs = RunService(store, publish, settings)
     app.include_router(run_routes(runs, offload, settings))
     app.include_router(interrupt_routes(runs, offload))
+    app.include_router(export_routes(ExportService(store, publish, settings), offload))
+    app.include_router(fork_routes(ForkService(store, publish, settings), offload, settings))
     # Threads of their own: however many read events, nobody else waits for them.
     hub = EventHub(
         EventService(store), Offload(threads=8), Readers(settings.api_event_readers), settings.api_heartbeat_seconds

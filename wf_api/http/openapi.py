@@ -8,7 +8,17 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from wf_api.http.requests import CancelRun, PauseRun, PublishWorkflow, ResumeInterrupt, ResumeRun, RetryRun, StartRun
+from wf_api.http.requests import (
+    CancelRun,
+    ForkRun,
+    PauseRun,
+    PublishWorkflow,
+    RerunRun,
+    ResumeInterrupt,
+    ResumeRun,
+    RetryRun,
+    StartRun,
+)
 from wf_api.wire import ErrorView
 
 _BODIES: Final[tuple[type[BaseModel], ...]] = (
@@ -19,6 +29,8 @@ _BODIES: Final[tuple[type[BaseModel], ...]] = (
     CancelRun,
     PauseRun,
     RetryRun,
+    ForkRun,
+    RerunRun,
 )
 _REF: Final = "#/components/schemas/{model}"
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from wf_api.services.forks import CopyRequest
 from wf_api.services.runs import ClosedPolicy, OpenPolicy, RunFilter, StartRequest
 from wf_api.wire import MAX_PAGE, MAX_WAIT_SECONDS, Priority, RunStatus
 from wf_core.errors import WfError
@@ -175,6 +177,37 @@ class RetryRun(_Request):
     """With which budget a failed run goes on; with its own if none is given."""
 
     limits: Limits | None = None
+
+
+class ForkRun(_Request):
+    """How a new run is made from another one."""
+
+    run_id: Annotated[str, Field(pattern=RUN_ID)] | None = None
+    idempotency_key: IdempotencyKey | None = None
+    patch: Annotated[
+        dict[str, Any], Field(description="New values of top-level state fields, in place of those that it would have.")
+    ] = Field(default_factory=dict)
+    limits: Limits | None = None
+    wait_seconds: WaitSeconds = 0
+
+    def as_request(self) -> CopyRequest:
+        """What the service takes."""
+        return CopyRequest(
+            run_id=self.run_id,
+            patch=self.patch,
+            max_steps=None if self.limits is None else self.limits.max_steps,
+            idempotency_key=self.idempotency_key,
+        )
+
+
+class RerunRun(ForkRun):
+    """How a new run is made from another one, and from which of its steps."""
+
+    step: Annotated[str, Field(alias="from", min_length=1, description="The id of a step outside every loop.")]
+
+    def as_request(self) -> CopyRequest:
+        """What the service takes."""
+        return replace(super().as_request(), step=self.step)
 
 
 class _Query(BaseModel):

@@ -9,6 +9,7 @@ from wf_api.wire import (
     ForeachProgress,
     InboxEntry,
     InterruptView,
+    Origin,
     Priority,
     RunEntry,
     RunErrorView,
@@ -61,6 +62,7 @@ def run_view(
         "updated_at": time_text(record.updated_ms),
         "ended_at": None if record.ended_ms is None else time_text(record.ended_ms),
         "deadline_at": None if record.deadline_ms is None else time_text(record.deadline_ms),
+        "forked_from": cast("Origin | None", record.forked_from),
     }
     if with_input:
         view["input"] = record.workflow_input
