@@ -20,7 +20,7 @@ record                                fork                                    re
 ``x:`` large values                   all                                     those that the state names
 ``j`` journal                         all                                     its own begins at the step
 ``t`` trace                           all                                     its own
-``e`` events                          its own                                 its own
+``e`` events, ``taken`` tokens        its own                                 its own
 ``k`` names                           all                                     its own
 ====================================  ======================================  =====================================
 

@@ -21,7 +21,7 @@ from wf_worker.store.memory_rules import (
     Call,
     limits_of,
 )
-from wf_worker.store.memory_state import FINAL, FrameHead, RunRecords, TraceRecord, by_score
+from wf_worker.store.memory_state import FrameHead, RunRecords, TraceRecord, by_score
 
 
 def create(call: Call, args: Arguments) -> Answer:

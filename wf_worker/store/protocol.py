@@ -59,7 +59,8 @@ class Records(Protocol):
         """About ``most`` values of one record, flat, and the cursor of the next page, 0 at the end.
 
         hash: fields and values. scores: members and scores. set: members. text: one piece from byte ``cursor``, of
-        ``most`` KiB. trace: ordinal, step number, worker, entry and why it did not count by turns. ``key`` is the record's below the run.
+        ``most`` KiB. trace: ordinal, step number, worker, entry and why it did not count by turns. ``key`` is the
+        record's below the run.
         """
         ...
 

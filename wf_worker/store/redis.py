@@ -123,7 +123,11 @@ def _text_page(client: Any, key: str, cursor: int, most: int) -> Page:
 
 def _trace_page(client: Any, key: str, cursor: int, most: int) -> Page:
     rows = client.xrange(key, min=f"{cursor + 1}-0", max="+", count=most)
-    page = [part for id_, entry in rows for part in (id_.split(b"-")[0], entry[b"n"], entry[b"w"], entry[b"e"], entry.get(b"d", b""))]
+    page = [
+        part
+        for id_, entry in rows
+        for part in (id_.split(b"-")[0], entry[b"n"], entry[b"w"], entry[b"e"], entry.get(b"d", b""))
+    ]
     return page, cursor + most if len(rows) == most else 0
 
 
