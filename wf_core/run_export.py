@@ -153,7 +153,7 @@ class _Reader:
         self.lines = {line["id"]: line for line in kinds["frame"]}
         self.due = {line["key"]: line["due_ms"] for line in kinds["timer"]}
         # A result that came too late is no part of the history.
-        self.trace = [_traced(line) for line in kinds["trace"] if "discarded" not in line]
+        self.trace = [_traced(line) for line in kinds["trace"] if line["discarded"] is None]
         self.asked = [_interrupt(line) for line in kinds["interrupt"]]
         self.ready: list[str] = []
         # A question that is asked again is traced again.

@@ -205,8 +205,13 @@ class Exports(Forks):
             for i in range(0, len(page), 5):
                 _, number, worker, entry, why = page[i : i + 5]
                 known: Line = from_bytes(entry, "trace entry")
-                line = {"kind": "trace", "step_number": int(number), **known, "worker": text_of(worker)}
-                yield {**line, "discarded": text_of(why)} if why else line
+                yield {
+                    "kind": "trace",
+                    "step_number": int(number),
+                    **known,
+                    "worker": text_of(worker),
+                    "discarded": text_of(why) or None,
+                }
 
 
 def _root_scope(plan: Plan, header: Mapping[str, bytes]) -> Line:
