@@ -25,7 +25,7 @@ from wf_core.run_state import RuntimeContext
 from wf_worker.errors import StoreUnavailable
 from wf_worker.store.audit import audit_run
 from wf_worker.store.keys import Keys
-from wf_worker.store.redis import RedisRecords
+from wf_worker.store.redis import RedisRecords, script_text
 from wf_worker.store.runs import RunStore
 from wf_worker.sweeper import Receipts, Sweeper
 
@@ -89,8 +89,7 @@ class CutRecords(RedisRecords):
 
     def warm(self, script: str) -> None:
         """The script is loaded, so that the next command on the line is the call itself."""
-        if script not in self._hashes:
-            super().call(script, self.keys.incarnation("none", "none"), "none", "", "", "", "", 0, "0", 0, 0)
+        self.client.script_load(script_text(script))
 
 
 class Group:
