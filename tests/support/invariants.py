@@ -1,7 +1,8 @@
 """What must hold of a run whatever happens, and where in a simulation it is asked. See docs/simulation.md.
 
  I1  a transition is applied at most once, whole    Invariants.after: a call that had its effect changes nothing again
- I2  every run comes to an end or to rest           Simulation.run: it ends; Invariants.attended: a sweeper will come
+ I2  every run comes to an end or to rest           Simulation.run: it ends; Invariants.attended: a sweeper will come;
+                                                    Invariants.settled: at rest is what nothing can move
  I3  equal to the sequential engine                 history.compare: with the same handler results, at the end
  I4  no sibling's uncommitted writes                history.Committed: each result was computed from what the sequential
  I5  a child sees nothing of its caller             engine gives to that very visit, payload and place alike
@@ -48,6 +49,7 @@ EFFECTS: Final[Mapping[str, frozenset[bytes]]] = {
 """Answers that say that the call had its effect. The others (fire, release, unpark, reap, sweep) name no one thing."""
 
 HEADER: Final = ("seq", "rev", "status", "steps", "max_steps", "traced", "paused", "failing", "error", "ended")
+LIFE: Final = ("retry", "paused_at")
 """What cannot stay the same when anything of a run was changed by a call of :data:`EFFECTS`."""
 
 
@@ -78,6 +80,8 @@ class Invariants:
         self._copy_of = copy_of
         self.books = Books()
         self.broken: list[str] = []
+        self.lives: dict[str, tuple[str, ...]] = {}
+        """In which life of a run each revision of its header was read."""
 
     def snapshot(self) -> Books:
         """What :meth:`restore` goes back to."""
@@ -98,7 +102,6 @@ class Invariants:
         script, incarnation, call_id, _ = sent
         again = (script, call_id) in self.books.effective
         before = self._header(incarnation)
-        life = (incarnation, (before.get("retry") or b"").decode())
         reply = self.records.call(script, incarnation, call_id, *sent[3])
         word = reply[0]
         if again or (script == "resume" and word != b"resumed"):
@@ -110,7 +113,7 @@ class Invariants:
             self.books.effective.add((script, call_id))
             judge = getattr(self, f"_{script}", None)
             if judge is not None:
-                judge(sent, by, now_ms, life)
+                judge(sent, by, now_ms, before)
         if script == "renew" and word == b"renewed":
             frame, token, lease_ms = sent[3][:3]
             self.books.leases[incarnation, str(frame), str(token)] = now_ms + int(lease_ms)
@@ -118,30 +121,30 @@ class Invariants:
             self.books.reaped.add(incarnation)
         return reply
 
-    def _claim(self, sent: Sent, by: Activity | None, now_ms: int, _life: Any) -> None:
+    def _claim(self, sent: Sent, by: Activity | None, now_ms: int, _before: Any) -> None:
         _, incarnation, _, args = sent
         frame, token, lease_ms = str(args[0]), str(args[2]), int(args[4])
         self.books.holders[incarnation, frame] = id(by)
         self.books.leases[incarnation, frame, token] = now_ms + lease_ms
 
-    def _commit(self, sent: Sent, by: Activity | None, _now_ms: int, _life: Any) -> None:
+    def _commit(self, sent: Sent, by: Activity | None, _now_ms: int, _before: Any) -> None:
         holder = self.books.holders.pop((sent[1], str(sent[3][0])), None)
         if holder != id(by):
             self.blame("I7: a commit was applied whose claim is not the frame's present one")
 
-    def _lost(self, sent: Sent, _by: Activity | None, now_ms: int, _life: Any) -> None:
+    def _lost(self, sent: Sent, _by: Activity | None, now_ms: int, _before: Any) -> None:
         frame, token = str(sent[3][0]), str(sent[3][1])
         self.books.holders.pop((sent[1], frame), None)
         until = self.books.leases.pop((sent[1], frame, token), 0)
         if until > now_ms:
             self.blame(f"I7: a claim was called lost {until - now_ms} ms before its lease was over")
 
-    def _give_back(self, sent: Sent, _by: Activity | None, _now_ms: int, _life: Any) -> None:
+    def _give_back(self, sent: Sent, _by: Activity | None, _now_ms: int, _before: Any) -> None:
         self.books.holders.pop((sent[1], str(sent[3][0])), None)
 
     _fence = _give_back
 
-    def _resume(self, sent: Sent, _by: Activity | None, _now_ms: int, _life: Any) -> None:
+    def _resume(self, sent: Sent, _by: Activity | None, _now_ms: int, _before: Any) -> None:
         key = (sent[1], str(sent[3][0]))
         if key in self.books.answered:
             self.blame(f"I9: interrupt {key[1]} was closed twice")
@@ -149,9 +152,27 @@ class Invariants:
 
     _expire = _resume
 
-    def _cancel(self, sent: Sent, by: Activity | None, _now_ms: int, life: tuple[str, str]) -> None:
-        if by is not None and life not in by.lives:
-            self.blame("I1: a run was cancelled by a decision about an earlier life of it")
+    def decided(self, incarnation: str) -> None:
+        """Somebody reads a header's revision, to decide on what it says."""
+        header = self._header(incarnation)
+        if header:
+            self.lives[header["rev"].decode()] = _life(incarnation, header)
+
+    def _of_this_life(self, sent: Sent, revision: str, before: Mapping[str, bytes]) -> None:
+        # Where it changes nothing it may come from whatever life.
+        if self._header(sent[1]).get("rev") == before.get("rev") or not revision:
+            return
+        if self.lives[revision] != _life(sent[1], before):
+            self.blame(f"I1: {sent[0]} changed a run, which was decided on in an earlier life of it")
+
+    def _pause(self, sent: Sent, _by: Activity | None, _now_ms: int, before: Mapping[str, bytes]) -> None:
+        self._of_this_life(sent, str(sent[3][1]), before)
+
+    def _retry_failed(self, sent: Sent, _by: Activity | None, _now_ms: int, before: Mapping[str, bytes]) -> None:
+        self._of_this_life(sent, str(sent[3][0]), before)
+
+    def _cancel(self, sent: Sent, _by: Activity | None, _now_ms: int, before: Mapping[str, bytes]) -> None:
+        self._of_this_life(sent, str(sent[3][0]), before)
         self.books.cancelled[sent[1]] = self._copy_of(sent[1])
 
     def unchanged(self, incarnation: str) -> None:
@@ -160,7 +181,7 @@ class Invariants:
             self.blame(f"I7: the run {incarnation} was changed after it was cancelled")
 
     def _header(self, incarnation: str) -> dict[str, bytes]:
-        return self.records.header(incarnation, (*HEADER, "retry")) or {}
+        return self.records.header(incarnation, (*HEADER, *LIFE)) or {}
 
     # ---- after a step
 
@@ -174,6 +195,17 @@ class Invariants:
         for incarnation in self.books.acknowledged - self.books.reaped:
             if not self._header(incarnation):
                 self.blame(f"I10: the run {incarnation} was acknowledged and is not there")
+
+    def settled(self, contents: Contents) -> None:
+        """A run in which people are asked is at rest when nothing else of it can move, and only then (I2)."""
+        for incarnation, run in contents.runs.items():
+            header = run.header
+            if not run.open or header["status"].decode() in FINAL or header.get("failing"):
+                continue
+            waiting = bool(run.ready or run.waits or run.paused or (run.held and header.get("release")))
+            moving = bool(run.leases) or (waiting and "run" not in run.holds)
+            if header["status"] != (b"running" if moving else b"interrupted"):
+                self.blame(f"I2: {incarnation} is {header['status'].decode()}, and {'can' if moving else 'cannot'} move")
 
     def attended(self, contents: Contents, now_ms: int) -> None:
         """Whatever of a run is due, or will be, a sweeper comes for it within ten seconds (I2)."""
@@ -189,6 +221,11 @@ class Invariants:
             )
             if score is None or score > due + 10_000:
                 self.blame(f"I2: {incarnation} has something due at {due} and attention at {score}")
+
+
+def _life(incarnation: str, header: Mapping[str, bytes]) -> tuple[str, ...]:
+    """From one retry to the next, from one pause to its end."""
+    return (incarnation, *(header.get(name, b"").decode() for name in LIFE))
 
 
 def _changes(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> str:

@@ -4,7 +4,7 @@ without a thread, and limits so small that a run of a few items meets them."""
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -14,16 +14,18 @@ from kombu.exceptions import OperationalError
 
 import wf_api.services.runs as services
 import wf_worker.dispatch as dispatch
+import wf_worker.patience as patience
 import wf_worker.step_runner as step_runner
 import wf_worker.store.answers as answers
 import wf_worker.store.claims as claims
 import wf_worker.store.memory_rules as memory_rules
 import wf_worker.store.memory_scripts as memory_scripts
-import wf_worker.store.runs as runs
+import wf_worker.store.calls as calls
 import wf_worker.store.transitions as transitions
 import wf_worker.sweeper as sweeper
 from tests.support.patching import Patch
 from tests.support.tapes import Gate
+from wf_core.models.schemas import StateSchema
 from wf_core.runtime.kernel import Walk
 from wf_worker.handlers import HandlerRegistry
 from wf_worker.leases import HeldClaim, LeaseKeeper
@@ -51,6 +53,18 @@ def small_limits() -> list[Patch]:
     ]
 
 
+def fields_kept() -> Patch:
+    """Fields of a schema worked out once: a simulation reads the same few workflows some hundred times."""
+    plain, kept = StateSchema.field_index, dict[int, tuple[StateSchema, Any]]()
+
+    def field_index(self: StateSchema) -> Any:
+        if id(self) not in kept:
+            kept[id(self)] = (self, plain(self))  # with the schema itself, so that no other one gets its id
+        return kept[id(self)][1]
+
+    return Patch(StateSchema, "field_index", field_index)
+
+
 class Outside:
     """Time and chance, as the modules ``time``, ``random`` and ``secrets`` would give them."""
 
@@ -61,8 +75,8 @@ class Outside:
     def patches(self) -> list[Patch]:
         """Every place where the code under test asks for them."""
         places = (
-            *((step_runner, "random"), (sweeper, "random"), (sweeper, "time"), (runs, "time"), (dispatch, "time")),
-            (services, "secrets"),
+            *((step_runner, "random"), (sweeper, "random"), (sweeper, "time"), (calls, "time"), (dispatch, "time")),
+            *((services, "secrets"), (patience, "time")),
         )
         return [Patch(module, name, self) for module, name in places]
 
@@ -71,6 +85,10 @@ class Outside:
         return self._gate.value("time", self._clock) / 1000
 
     monotonic = time
+
+    def sleep(self, _seconds: float) -> None:
+        """A place to stop at: how long it is slept is for the simulation's clock to say."""
+        self._gate.call("sleep", bool)
 
     def random(self) -> float:
         """From 0 to 1."""
@@ -127,12 +145,17 @@ class SimulatedCelery:
             raise OperationalError("the simulated broker is down")
         self._broker.messages.append(message)
 
-    @contextmanager
-    def connection_for_write(self) -> Iterator[SimulatedCelery]:
+    def connection_for_write(self) -> SimulatedCelery:
         """A connection; here also its own channel."""
-        yield self
+        return self
 
     channel = connection_for_write
+
+    def __enter__(self) -> SimulatedCelery:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
 
     def queue_declare(self, queue: str, **_: Any) -> Any:
         """How many messages of a queue nobody has taken."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, Final
@@ -30,6 +30,7 @@ from tests.support.simulated_parts import (
     SimulatedHandlers,
     SimulatedLeases,
     TapedItems,
+    fields_kept,
     small_limits,
 )
 from tests.support.simulated_places import MemoryPlace, Place
@@ -196,6 +197,16 @@ class GatedRecords:
         """A workflow document, which each process reads once and which never changes."""
         return self._records.document(digest)
 
+    def header(self, incarnation: str, fields: Sequence[str]) -> dict[str, bytes] | None:
+        """Fields of a header. Who reads its revision decides on something."""
+
+        def read() -> dict[str, bytes] | None:
+            if fields == ("rev",):
+                self._world.invariants.decided(incarnation)
+            return self._records.header(incarnation, fields)
+
+        return self._gate.call("header", read, network=True)
+
     def __getattr__(self, name: str) -> Any:
         read = getattr(self._records, name)
         return lambda *args: self._gate.call(name, lambda: read(*args), network=True)
@@ -271,7 +282,7 @@ class Simulation:
     def run(self) -> None:
         """To the end. Raises AssertionError where something is not as it must be."""
         small = small_limits() if self.scenario.small else []
-        with patched([*self.outside.patches(), *self.place.patches(), *small]):
+        with patched([fields_kept(), *self.outside.patches(), *self.place.patches(), *small]):
             for workflow in (*self.scenario.children.values(), self.scenario.workflow):
                 self.api.store.publish(workflow)
             for self.steps in range(MOST):
@@ -397,8 +408,6 @@ class Simulation:
 
     def _go_on(self, activity: Activity) -> None:
         rng = self.rng
-        if activity.kind in ("cancel", "retry", "pause"):
-            activity.lives.add(self._life())
         # A step makes some four calls, a request to the API twenty.
         few = rng.randrange(1, 4 if activity.kind == "step" else 12)
         calls = 1_000 if rng.random() < 0.3 or self.calm else few
@@ -426,12 +435,14 @@ class Simulation:
                 self.seen["leases not renewed"] += 1
         node = rng.choice(self.nodes)
         if not any(activity.kind == "sweep" and activity.node is node for activity in self.activities):
-            self._begin(Activity("sweep", lambda: self._sweep(node), node))
+            looked = node.sweeper._looked_ahead
+            self._begin(Activity("sweep", lambda: self._sweep(node, looked), node))
 
-    def _sweep(self, node: Node) -> None:
-        node.sweeper._stop = OncePerPass()
-        node.sweeper._announced = float("-inf")  # what a pass does follows from its tape alone
-        node.sweeper._run()
+    def _sweep(self, node: Node, looked_ahead: float = float("-inf")) -> None:
+        sweeper = node.sweeper
+        # What a pass does follows from its tape and from what its sweeper knew when it began.
+        sweeper._stop, sweeper._announced, sweeper._looked_ahead = OncePerPass(), float("-inf"), looked_ahead
+        sweeper._run()
 
     # ---- people
 
@@ -552,11 +563,6 @@ class Simulation:
         """The run as it is."""
         return self.api.store.inspect(incarnation)
 
-    def _life(self) -> tuple[str, str]:
-        incarnation = self.place.records.newest(RUN) or ""
-        header = self.place.records.header(incarnation, ("retry",)) if incarnation else None
-        return incarnation, ((header or {}).get("retry") or b"").decode()
-
     def _open(self) -> bool:
         return bool(self.place.records.interrupts(self.place.records.newest(RUN)))
 
@@ -569,6 +575,7 @@ class Simulation:
             contents = self.place.contents()
             if contents is not None:
                 self.invariants.attended(contents, self.place.now_ms)
+                self.invariants.settled(contents)
             self.invariants.acknowledged()
         assert not self.invariants.broken, self.invariants.broken[0]
 

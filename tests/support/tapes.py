@@ -40,8 +40,6 @@ class Activity:
     """What the idempotency key of its request leads to."""
     begun: int = 0
     """How often the store had lost its tail when it began."""
-    lives: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
-    """The lives of the run (incarnation, last retry) in which a person decided on this."""
     tape: list[tuple[str, Any, Exception | None]] = field(default_factory=list[tuple[str, Any, Exception | None]])
     at: int = 0
 
