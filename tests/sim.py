@@ -25,6 +25,7 @@ from typing import Any, Final
 from tests.support.history import START_MS
 from tests.support.simulated_places import ValkeyPlace
 from tests.support.simulation import Simulation, faults_of, scenario_of
+from tests.support.tapes import NotReplayed
 from tests.support.valkey import EmbeddedValkey
 
 CHUNK: Final = 25
@@ -60,7 +61,7 @@ def some(work: tuple[int, int, int]) -> Part:
             over_scripts = bool(work[2]) and seed % work[2] == 0
             part.seen.update(simulated(seed, SERVER[0] if over_scripts else None))
             part.over_scripts += over_scripts
-        except Exception as fault:  # whatever it is, the seed must be told
+        except (Exception, NotReplayed) as fault:  # whatever it is, the seed must be told
             part.seed, part.fault = seed, f"{type(fault).__name__}: {str(fault)[:2000]}"
             break
     return part

@@ -89,6 +89,8 @@ class FlowMaker:
     subgraphs: bool = True
     taken_in: bool = True
     """Whether loops may take in the failures of their items; else each fails the run, which can be retried."""
+    crowded: bool = False
+    """Whether it is concurrent loops with many items within one another, and little else."""
     nodes: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     edges: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
     children: dict[str, Workflow] = field(default_factory=dict[str, Workflow])
@@ -127,10 +129,12 @@ class FlowMaker:
     def _body(self, owners: list[str], depth: int, entered: tuple[str, str] | None) -> list[tuple[str, str]]:
         """A sequence of steps; gives the routes that leave it."""
         exits: list[tuple[str, str]] = [entered] if entered else []
-        for _ in range(self.rng.randrange(1, 4)):
+        for _ in range(self.rng.randrange(1, 3 if self.crowded else 4)):
             # Nested loops are where people are asked in the most ways.
             asks = (3 if len(owners) > 1 else 1) if self.interrupts else 0
             weights = [5, 4 if depth else 0, 2, 1, asks, int(self.subgraphs and depth > 0)]
+            if self.crowded:
+                weights = [2, 4 if depth else 0, 0, 0, asks, 0]
             kind = self.rng.choices(["node", "foreach", "condition", "wait", "interrupt", "subgraph"], weights)[0]
             first, exits_after = getattr(self, f"_{kind}")(owners, depth)
             for source, outcome in exits:
@@ -240,9 +244,9 @@ class FlowMaker:
         over = f"context.foreach.{owners[-1]}.item.children" if owners else "input.tree"
         if not owners and not self.prefix and self.rng.random() < 0.3:
             over, depth = "state.log", 1
-        mode = self.rng.choice(["serial", "concurrent"])
+        mode = "concurrent" if self.crowded else self.rng.choice(["serial", "concurrent"])
         action = self.rng.choice(["fail", "skip", "collect"]) if self.failures and self.taken_in else "fail"
-        active = self.rng.randrange(1, 4)
+        active = self.rng.randrange(1, 5 if self.crowded else 4)
         node: dict[str, Any] = {"id": step, "type": "foreach", "over": over, "as": f"as_{step}", "mode": mode}
         if mode == "concurrent":
             node["concurrent"] = {
@@ -262,7 +266,7 @@ class FlowMaker:
                 "value": self.rng.choice([1, 2, 3, 5, 13 if self.failures and self.rng.random() < 0.3 else 7]),
                 "children": self._tree(depth - 1) if depth else [],
             }
-            for _ in range(self.rng.randrange(4))
+            for _ in range(self.rng.randrange(2, 5) if self.crowded else self.rng.randrange(4))
         ]
 
     def _tree_schema(self, depth: int) -> dict[str, Any]:

@@ -75,8 +75,8 @@ class Outside:
     def patches(self) -> list[Patch]:
         """Every place where the code under test asks for them."""
         places = (
-            *((step_runner, "random"), (sweeper, "random"), (sweeper, "time"), (calls, "time"), (dispatch, "time")),
-            *((services, "secrets"), (patience, "time")),
+            *((step_runner, "random"), (sweeper, "random"), (sweeper, "time"), (calls, "time")),
+            *((dispatch, "time"), (calls, "secrets"), (services, "secrets"), (patience, "time")),
         )
         return [Patch(module, name, self) for module, name in places]
 

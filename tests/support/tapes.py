@@ -14,11 +14,22 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from wf_worker.errors import StoreUnavailable
 
 T = TypeVar("T")
+
+TENDER: Final = frozenset({"commit", "resume", "lost", "cancel", "pause", "retry_failed", "looks at the page"})
+"""Calls that act on what was read before: much may happen meanwhile."""
+
+
+Told = tuple[tuple[str, tuple[Any, ...]], Any, Exception | None]
+"""What was asked for, by name and arguments, and what it gave or raised."""
+
+
+class NotReplayed(BaseException):
+    """An activity that was called anew does something else than before: the simulation is not one, and must be mended."""
 
 
 class Stopped(BaseException):
@@ -40,27 +51,28 @@ class Activity:
     """What the idempotency key of its request leads to."""
     begun: int = 0
     """How often the store had lost its tail when it began."""
-    tape: list[tuple[str, Any, Exception | None]] = field(default_factory=list[tuple[str, Any, Exception | None]])
+    tape: list[Told] = field(default_factory=list["Told"])
     at: int = 0
 
-    def told(self, label: str) -> Any:
+    def told(self, label: str, named: tuple[Any, ...] = ()) -> Any:
         """What stands next on the tape."""
         known, answer, error = self.tape[self.at]
-        assert known == label, f"{self.kind} asked for {known} and now asks for {label}: it does not replay"
+        if known != (label, named):
+            raise NotReplayed(f"{self.kind} asked for {known} and now asks for {(label, named)}")
         self.at += 1
         if error is not None:
             raise error
         return answer
 
-    def tell(self, label: str, make: Callable[[], T]) -> T:
+    def tell(self, label: str, make: Callable[[], T], named: tuple[Any, ...] = ()) -> T:
         """Something new, which is written on the tape."""
         try:
             answer = make()
         except Exception as error:
-            self.tape.append((label, None, error))
+            self.tape.append(((label, named), None, error))
             self.at += 1
             raise
-        self.tape.append((label, answer, None))
+        self.tape.append(((label, named), answer, None))
         self.at += 1
         return answer
 
@@ -69,7 +81,8 @@ class Gate:
     """The only way from an activity to what is outside of it.
 
     ``lost_reply`` is how likely a call of the store is carried out and its answer lost, so that the client sends it
-    again; ``silent`` how likely the store is unreachable for longer than the client tries.
+    again; ``silent`` how likely the store is unreachable for longer than the client tries; ``tender`` how likely an
+    activity stops ahead of one of the :data:`TENDER` calls, whatever else it was to make.
     """
 
     def __init__(self, rng: random.Random, seen: Counter[str]) -> None:
@@ -78,6 +91,7 @@ class Gate:
         self.current: Activity | None = None
         self.lost_reply = 0.0
         self.silent = 0.0
+        self.tender = 0.0
         self._inside = False
         self._calls_left = 0
 
@@ -100,14 +114,15 @@ class Gate:
             return make()
         return activity.told(label) if activity.at < len(activity.tape) else activity.tell(label, make)
 
-    def call(self, label: str, act: Callable[[], T], *, network: bool = False) -> T:
-        """A call, ahead of which the activity may stop. One over a ``network`` may lose its answer."""
+    def call(self, label: str, act: Callable[[], T], *, network: bool = False, named: tuple[Any, ...] = ()) -> T:
+        """A call, ahead of which the activity may stop. One over a ``network`` may lose its answer. What is ``named``
+        must be the same when the activity is called anew: a token that is not on the tape shows there."""
         activity = self.current
         if activity is None or self._inside:
             return act()
         if activity.at < len(activity.tape):
-            return activity.told(label)
-        if self._calls_left == 0:
+            return activity.told(label, named)
+        if self._calls_left == 0 or (label in TENDER and self.rng.random() < self.tender):
             raise Stopped
         self._calls_left -= 1
         if network and self.rng.random() < self.lost_reply:
@@ -115,8 +130,8 @@ class Gate:
             self._within(act)
             raise Stopped  # nothing is on the tape: when it goes on, the same call is sent again
         if network and self.rng.random() < self.silent:
-            return activity.tell(label, lambda: self._unreachable(act))
-        return activity.tell(label, lambda: self._within(act))
+            return activity.tell(label, lambda: self._unreachable(act), named)
+        return activity.tell(label, lambda: self._within(act), named)
 
     def _within(self, act: Callable[[], T]) -> T:
         self._inside = True
