@@ -109,7 +109,7 @@ map:
 	@"$(PYTHON)" tests/conformance_map.py
 
 test: check
-	@$(PY) -m pytest -q
+	@$(PY) -m pytest -q -n 2 --dist loadfile
 	@echo 'test: every check and every test passed'
 
 fmt: .venv/.ready

@@ -80,7 +80,7 @@ def in_memory(workflow: Workflow, run: RunState, children: dict[str, Workflow], 
     return run
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", range(80))
 def test_a_fork_of_a_run_that_was_left_ends_like_the_sequential_engine(seed: int) -> None:
     left = Left(seed)
     if left.simulation.record.status == "completed":
@@ -91,7 +91,7 @@ def test_a_fork_of_a_run_that_was_left_ends_like_the_sequential_engine(seed: int
     compare(left.simulation, left.simulation.run(), left.expected)
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", range(80))
 def test_a_rerun_from_any_step_that_was_reached_ends_like_the_sequential_engine(seed: int) -> None:
     left = Left(seed)
     store, source = left.simulation.store, left.simulation.incarnation
@@ -110,7 +110,7 @@ def test_a_rerun_from_any_step_that_was_reached_ends_like_the_sequential_engine(
         assert (record.outcome, record.output) == (left.expected.outcome, left.expected.output)
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", range(80))
 def test_an_export_of_a_run_that_was_left_ends_in_memory_like_the_sequential_engine(seed: int) -> None:
     left = Left(seed)
     lines = exported(left.simulation)
