@@ -1,8 +1,7 @@
 """What must hold of a run whatever happens, and where in a simulation it is asked. See docs/simulation.md.
 
  I1  a transition is applied at most once, whole    Invariants.after: a call that had its effect changes nothing again
- I2  every run comes to an end or to rest           Simulation.run: it ends; Invariants.attended: a sweeper will come;
-                                                    Invariants.settled: at rest is what nothing can move
+ I2  every run comes to an end or to rest           Simulation.run: it ends; Invariants.attended: a sweeper will come
  I3  equal to the sequential engine                 history.compare: with the same handler results, at the end
  I4  no sibling's uncommitted writes                history.Committed: each result was computed from what the sequential
  I5  a child sees nothing of its caller             engine gives to that very visit, payload and place alike
@@ -41,6 +40,7 @@ EFFECTS: Final[Mapping[str, frozenset[bytes]]] = {
     "resume": frozenset({b"resumed"}),
     "expire": frozenset({b"expired"}),
     "cancel": frozenset({b"cancelled"}),
+    "discard": frozenset({b"traced"}),
     "deadline": frozenset({b"failed"}),
     "fail_run": frozenset({b"failed"}),
     "pause": frozenset({b"paused", b"running"}),
@@ -176,7 +176,7 @@ class Invariants:
         self.books.cancelled[sent[1]] = self._copy_of(sent[1])
 
     def unchanged(self, incarnation: str) -> None:
-        """A cancelled run is as it was when it was cancelled (I7)."""
+        """A cancelled run is as it was when it was cancelled (I7), but for results shown as discarded."""
         if self._copy_of(incarnation) != self.books.cancelled[incarnation]:
             self.blame(f"I7: the run {incarnation} was changed after it was cancelled")
 
@@ -195,17 +195,6 @@ class Invariants:
         for incarnation in self.books.acknowledged - self.books.reaped:
             if not self._header(incarnation):
                 self.blame(f"I10: the run {incarnation} was acknowledged and is not there")
-
-    def settled(self, contents: Contents) -> None:
-        """A run in which people are asked is at rest when nothing else of it can move, and only then (I2)."""
-        for incarnation, run in contents.runs.items():
-            header = run.header
-            if not run.open or header["status"].decode() in FINAL or header.get("failing"):
-                continue
-            waiting = bool(run.ready or run.waits or run.paused or (run.held and header.get("release")))
-            moving = bool(run.leases) or (waiting and "run" not in run.holds)
-            if header["status"] != (b"running" if moving else b"interrupted"):
-                self.blame(f"I2: {incarnation} is {header['status'].decode()}, and {'can' if moving else 'cannot'} move")
 
     def attended(self, contents: Contents, now_ms: int) -> None:
         """Whatever of a run is due, or will be, a sweeper comes for it within ten seconds (I2)."""

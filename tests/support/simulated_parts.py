@@ -17,10 +17,10 @@ import wf_worker.dispatch as dispatch
 import wf_worker.patience as patience
 import wf_worker.step_runner as step_runner
 import wf_worker.store.answers as answers
+import wf_worker.store.calls as calls
 import wf_worker.store.claims as claims
 import wf_worker.store.memory_rules as memory_rules
 import wf_worker.store.memory_scripts as memory_scripts
-import wf_worker.store.calls as calls
 import wf_worker.store.transitions as transitions
 import wf_worker.sweeper as sweeper
 from tests.support.patching import Patch

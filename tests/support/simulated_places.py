@@ -45,7 +45,7 @@ class Place(ABC):
 
     @abstractmethod
     def copy_of(self, incarnation: str) -> Any:
-        """What is kept of a run, as a value that can be compared."""
+        """What is kept of a run, as a value that can be compared; of its trace what counted."""
 
     @abstractmethod
     def remains(self) -> list[str]:
@@ -76,7 +76,12 @@ class MemoryPlace(Place):
         return self.records.contents
 
     def copy_of(self, incarnation: str) -> Any:
-        return copy.deepcopy(self.records.contents.runs.get(incarnation))
+        run = copy.deepcopy(self.records.contents.runs.get(incarnation))
+        if run is not None:
+            run.trace = [entry for entry in run.trace if not entry.discarded]
+            run.taken.clear()
+            run.header.pop("traced", None)
+        return run
 
     def remains(self) -> list[str]:
         contents = self.records.contents
@@ -143,9 +148,11 @@ class ValkeyPlace(Place):
 
     def copy_of(self, incarnation: str) -> Any:
         base = self.records.keys.base(incarnation)
-        return [
+        found = [
             self.client.hgetall(base + RUN_KEYS[name]) for name in ("HEADER", "FRAMES", "BODIES", "ACTIVATIONS", "OPEN")
         ]
+        found[0].pop(b"traced", None)
+        return found
 
     def remains(self) -> list[str]:
         return [name.decode() for name in self._names() if name.startswith(b"{")]

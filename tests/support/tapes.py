@@ -29,7 +29,7 @@ Told = tuple[tuple[str, tuple[Any, ...]], Any, Exception | None]
 
 
 class NotReplayed(BaseException):
-    """An activity that was called anew does something else than before: the simulation is not one, and must be mended."""
+    """An activity that was called anew does something else than before: the simulation itself must be mended."""
 
 
 class Stopped(BaseException):
