@@ -93,7 +93,8 @@ def test_a_result_of_another_history_is_noticed() -> None:
 
 
 def test_a_run_that_never_ends_is_noticed() -> None:
-    broken = rewritten(Call.place, ("self.run.ready[key] = self.now + LOOK_MS", "self.run.waits[key] = self.now + 2**40"))
+    never = "self.run.waits[key] = self.now + 2**40"
+    broken = rewritten(Call.place, ("self.run.ready[key] = self.now + LOOK_MS", never))
     with patched([Patch(Call, "place", broken)]), pytest.raises(AssertionError, match="I11"):
         Simulation(1, scenario_of(1), Faults()).run()
 
