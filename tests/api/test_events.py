@@ -358,11 +358,12 @@ def test_hundreds_of_readers_hold_no_thread_and_all_hear_of_the_end(api: Api, se
                 until_seen(reader, b'"status":"interrupted"')
             threads = threading.active_count()
             # While they are all open the server answers whoever else asks.
-            assert httpx.get(f"{url}/healthz").status_code == 200
-            assert httpx.get(f"{url}/v1/runs/r1").json()["status"] == "interrupted"
+            assert httpx.get(f"{url}/healthz", timeout=60).status_code == 200
+            assert httpx.get(f"{url}/v1/runs/r1", timeout=60).json()["status"] == "interrupted"
             answer = {"payload": {"note": "n"}, "outcome": "approved"}
             key = waiting["interrupt"]["interrupt_key"]
-            httpx.post(f"{url}/v1/runs/r1/resume", json={**answer, "interrupt_key": key}).raise_for_status()
+            answered = httpx.post(f"{url}/v1/runs/r1/resume", json={**answer, "interrupt_key": key}, timeout=60)
+            answered.raise_for_status()
             for reader in readers:
                 until_seen(reader, b"event: end\n")
         finally:

@@ -93,7 +93,8 @@ def test_without_a_trace_memory_does_not_grow_with_the_steps() -> None:
         return held
 
     kept(100)  # what is made once for all runs is made here
-    assert kept(4_000) < kept(200) + 50_000
+    # The least of three: another thread of the process may hold something at the very moment.
+    assert min(kept(4_000) for _ in range(3)) < kept(200) + 50_000
 
 
 HIDING: dict[str, Any] = {
