@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from tests.simulation.sabotages import SABOTAGES
 from tests.support.patching import patched
 from tests.support.simulation import simulate
+from tests.support.tapes import NotReplayed
 
 CONTROL = "none"
 CONTROL_SEEDS = 300
@@ -50,6 +51,8 @@ def search(wanted: Search) -> Found:
         for seed in range(wanted.first, wanted.first + wanted.seeds):
             try:
                 simulate(seed)
+            except NotReplayed as fault:
+                raise RuntimeError(f"seed {seed}: {fault}") from fault  # that is the simulation's own fault
             except Exception as fault:  # whatever it is, it was noticed
                 return Found(wanted.name, seed, f"{type(fault).__name__}: {fault}", seed - wanted.first + 1)
     return Found(wanted.name, None, "", wanted.seeds)

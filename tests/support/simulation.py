@@ -646,7 +646,8 @@ class Simulation:
             record,
             [step.entry for step in steps if step.discarded is None],
             *(scenario.wide, scenario.workflow_input, scenario.wide_children),
-            mended=self.mended,
+            # One that nobody retried, or whose retry the store has lost, failed of what was mended only afterwards.
+            mended=self.mended and record.status != "failed",
         )
 
     def _retention(self) -> None:
