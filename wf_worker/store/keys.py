@@ -56,7 +56,7 @@ from typing import Final
 from wf_core.run_state import ITEM_FRAME, ROOT_SCOPE_ID, ExecutionFrame
 
 LAYOUT: Final = "1"
-"""Number of this record layout. A worker leaves runs of a newer one alone."""
+"""Number of this record layout, in every run's header."""
 
 DEFAULT_SHARDS: Final = 16
 
