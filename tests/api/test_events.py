@@ -352,6 +352,7 @@ def test_hundreds_of_readers_hold_no_thread_and_all_hear_of_the_end(api: Api, se
     api.publish(APPROVAL)
     waiting = api.start("approval", input={"title": "t"}, run_id="r1")
     with serving(api, settings) as url:
+        before = threading.active_count()  # other servers of this process may have left some that rest
         readers = [raw_reader(url, "r1") for _ in range(300)]
         try:
             for reader in readers:
@@ -369,7 +370,7 @@ def test_hundreds_of_readers_hold_no_thread_and_all_hear_of_the_end(api: Api, se
         finally:
             for reader in readers:
                 reader.close()
-    assert threads < 100
+    assert threads - before < 100
 
 
 def test_a_reader_too_many_is_told_to_come_later_and_one_that_leaves_makes_room_at_once(
