@@ -542,6 +542,9 @@ class Call:
     def grant(self, key: str, head: FrameHead, token: str, owner: str, lease_ms: int) -> bool:
         """Gives a ready frame to a token; whether the budget denies its step."""
         denied = False
+        total = limits_of(head)[1]
+        if head.purpose == "step" and head.began and total is not None and int(head.began) + total <= self.now:
+            head.purpose = "total_timeout"
         if head.purpose == "step":
             if not head.step:
                 steps = self.number("steps")

@@ -19,7 +19,6 @@ from wf_worker.store.memory_rules import (
     Answer,
     Arguments,
     Call,
-    limits_of,
 )
 from wf_worker.store.memory_state import FrameHead, RunRecords, TraceRecord, by_score
 
@@ -99,9 +98,6 @@ def claim(call: Call, args: Arguments) -> Answer:
         call.admit(head.act)
         call.settle()
         return call.answer("admitted")
-    total = limits_of(head)[1]
-    if head.purpose == "step" and head.began and total is not None and int(head.began) + total <= call.now:
-        head.purpose = "total_timeout"
     denied = call.grant(key, head, token, owner, lease_ms)
     call.settle()
     return call.answer("granted", *_granted(call, key, head, denied, wants_input, names))
@@ -116,7 +112,9 @@ def _granted(
     call: Call, key: str, head: FrameHead, denied: bool, wants_input: bool, names: list[str] | None
 ) -> list[Any]:
     deadline = call.handler_deadline(head) if head.purpose == "step" and not denied else None
-    step, _, said = call.run.beats.get(key, b"|").partition(b"|")
+    first = head.purpose == "step" and head.attempt <= 1
+    beat = b"|" if first else call.run.beats.get(key, b"|")
+    step, _, said = beat.partition(b"|")
     counts = [head.attempt, head.losses, head.failures]
     return [
         *(head.purpose, head.step, *counts, "1" if denied else "0", head.rev),

@@ -34,11 +34,6 @@ call('HLEN', base .. BEATS)
 call('HLEN', base .. ACTIVATIONS)
 call('HLEN', base .. SCOPES)
 call('HLEN', base .. STATE .. head[SCOPE])
--- An attempt that would begin after the time of all attempts is none.
-if head[PURPOSE] == 'step' and head[BEGAN] ~= '' then
-  local total = head[LIMITS] ~= '' and limits_of(head)[L_TOTAL] or ''
-  if total ~= '' and tonumber(head[BEGAN]) + tonumber(total) <= now() then head[PURPOSE] = 'total_timeout' end
-end
 local denied = grant(key, head, token, ARGV[8], tonumber(ARGV[9]))
 settle()
 return granted('granted', key, head, denied, 10)

@@ -3,6 +3,11 @@
 -- Gives a ready frame to a token. A handler visit takes its step number with its first claim and keeps it over attempts.
 local function grant(key, head, token, owner, lease_ms)
   local denied = '0'
+  -- An attempt that would begin after the time of all attempts is none.
+  if head[PURPOSE] == 'step' and head[BEGAN] ~= '' and head[LIMITS] ~= '' then
+    local total = limits_of(head)[L_TOTAL]
+    if total ~= '' and tonumber(head[BEGAN]) + tonumber(total) <= now() then head[PURPOSE] = 'total_timeout' end
+  end
   if head[PURPOSE] == 'step' then
     if head[STEP] == '' then
       local steps = tonumber(get('steps'))
@@ -29,7 +34,9 @@ end
 -- What a claimer is told: the words of its claim and the slice. from: position of what the slice reads.
 local function granted(word, key, head, denied, from)
   local deadline = head[PURPOSE] == 'step' and denied == '0' and handler_deadline(head)
-  local beat = call('HGET', base .. BEATS, key)
+  -- Before a first attempt nobody can have said anything.
+  local first = head[PURPOSE] == 'step' and tonumber(head[ATTEMPT]) <= 1
+  local beat = not first and call('HGET', base .. BEATS, key)
   local step, said = string.match(beat or '', '^(%d*)|(.*)$')
   return answer({
     word, head[PURPOSE], head[STEP], head[ATTEMPT], head[LOSSES], head[FAILURES], denied, head[REV],
