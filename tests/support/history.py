@@ -8,6 +8,7 @@ must be equal as well: output, outcome, steps, trace.
 
 from __future__ import annotations
 
+import threading
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,9 @@ START_MS = 1_700_000_000_000
 """What time it is when a simulation begins; random workflows wait until a time shortly after."""
 
 Note = Callable[[dict[str, Any], RuntimeContext], dict[str, Any]]
+
+_PATCHING = threading.Lock()
+"""A patch is the module's: two threads that patch and restore in turns would give each other's program to an engine."""
 
 
 @dataclass
@@ -66,7 +70,7 @@ def sequential(
     # Compiled once: the engine would do so anew with every answer.
     once = [Patch(engine, "build_program", lambda *_: program)]
     clock = MovableTime(datetime.fromtimestamp(now_ms / 1000, UTC))
-    with patched(once):
+    with _PATCHING, patched(once):
         try:
             return _driven(workflow, workflow_input, handlers, subgraphs, clock, RunLimits(max_steps=most))
         except (ValueError, WorkflowStepLimitExceeded) as error:

@@ -121,15 +121,17 @@ class Proxy:
             return
         try:
             from_server, to_server = await asyncio.open_connection("127.0.0.1", self.target_port)
-        except OSError:
+        except (OSError, asyncio.CancelledError):
             writer.transport.abort()
             return
         connection = _Connection(writer, to_server)
         self._open.add(connection)
         try:
             await asyncio.gather(self._requests(reader, to_server), self._replies(from_server, connection))
-        except (OSError, EOFError):
-            pass  # cut by us, or ended by one of the two: either way it is over for both
+        except (OSError, EOFError, asyncio.CancelledError):
+            # Cut by us, ended by one of the two, or the proxy ends: it is over for both either way. A cancelled task
+            # would be reported by the stream's own callback.
+            pass
         finally:
             connection.abort()
             self._open.discard(connection)

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from tests.support.history import local_trace, sequential, trace_of
 from tests.support.random_flows import out_of_order
 from wf_api.wire import RunView, TraceEntryView
 from wf_core.models import Workflow
 from wf_core.run_state import RunState
+
+UNLUCKY: Final = "unlucky"
+"""What the handler says that makes a random workflow fail."""
 
 
 @dataclass
@@ -21,18 +24,23 @@ class Job:
     workflow: Workflow
     workflow_input: dict[str, Any]
     children: Mapping[str, Workflow] = field(default_factory=dict[str, Workflow])
+    most: int = 5_000
+    """The budget of steps for the run in memory."""
     expected: RunState | None = field(init=False)
     """The run in memory; None where it fails."""
+    too_long: bool = field(init=False)
+    """Whether the run in memory came to the end of its budget: nothing is known then of how the job must end."""
 
     def __post_init__(self) -> None:
-        run = sequential(self.workflow, self.workflow_input, self.children)
+        run = sequential(self.workflow, self.workflow_input, self.children, most=self.most)
         self.expected = None if isinstance(run, str) else run
+        self.too_long = isinstance(run, str) and UNLUCKY not in run
 
     def faults(self, run: RunView, trace: Sequence[TraceEntryView]) -> list[str]:
         """What is wrong with an ended run."""
         if self.expected is None:
             error = run["error"]
-            right = run["status"] == "failed" and error is not None and "unlucky" in error["message"]
+            right = run["status"] == "failed" and error is not None and UNLUCKY in error["message"]
             return [] if right else [f"ended {run['status']} ({error}) instead of failing"]
         found: list[str] = []
         if (run["status"], run["outcome"]) != ("completed", self.expected.outcome):
