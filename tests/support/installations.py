@@ -80,6 +80,12 @@ class Servers:
         settings = self.settings(stack)
         return Dispatcher(celery_app(settings), settings, lambda: "").queue_is_empty(settings.queue)
 
+    def queued(self, stack: Stack) -> int:
+        """How many messages wait in the default queue."""
+        settings = self.settings(stack)
+        with celery_app(settings).connection_for_write() as connection, connection.channel() as channel:
+            return channel.queue_declare(settings.queue, passive=True).message_count
+
     def lose_messages(self, stack: Stack) -> None:
         """Everything that waits in the default queue is gone."""
         self._each_queue(stack, "queue_purge", [self.settings(stack).queue])

@@ -69,3 +69,29 @@ def test_a_handler_that_outlasts_the_grace_time_is_done_again_elsewhere(
 
 
 test_a_handler_that_outlasts_the_grace_time_is_done_again_elsewhere.grace = "0.5"  # type: ignore[attr-defined]
+
+
+def test_messages_that_a_worker_had_fetched_and_not_begun_are_given_back_when_it_ends(
+    tmp_path: Path, servers: Servers, environment: dict[str, str]
+) -> None:
+    without_sweeps = {**environment, "WF_SWEEP_SECONDS": "600", "WF_GRACE_SECONDS": "60"}
+    with installed(tmp_path, servers, without_sweeps, workers=0) as stack, WorkflowClient(stack.url) as client:
+        worker = stack.start_worker("--concurrency", "2")
+        stack.wait_for_workers(1)
+        client.publish(jobs.holding())
+        held = [client.start("holding", {"folder": str(tmp_path), "numbers": [3]})["run_id"] for _ in range(2)]
+        eventually(lambda: attempts(tmp_path) == 2, "both processes are in a handler")
+        fetched = [client.start("holding", {"folder": str(tmp_path), "numbers": [3]})["run_id"] for _ in range(2)]
+        eventually(lambda: servers.queue_is_empty(stack), "the worker has fetched what it cannot begin")
+
+        worker.process.send_signal(signal.SIGTERM)
+        (tmp_path / "release").touch()
+        eventually(lambda: not worker.alive, "the worker has ended")
+
+        # Two were fetched; what follows the two items that ended was sent for and taken up by nobody.
+        assert servers.queued(stack) == 4
+        stack.start_worker()
+        views = [client.wait(run_id, timeout=60) for run_id in [*held, *fetched]]
+
+    assert [(view["status"], view["recovered_frames"]) for view in views] == [("completed", 0)] * 4
+    assert attempts(tmp_path) == 4
