@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +14,11 @@ from tests.support.valkey import EmbeddedValkey
 settings.register_profile(
     "mutants", derandomize=True, database=None, deadline=None, phases=(Phase.explicit, Phase.generate)
 )
+
+
+def pytest_runtest_teardown() -> None:
+    """The simulation silences logging for a whole process; the next test may need what is logged."""
+    logging.disable(logging.NOTSET)
 
 
 @pytest.fixture(scope="session")
