@@ -64,20 +64,11 @@ class OnWarning(logging.Handler):
 @contextmanager
 def memory_comes_back_when_a_worker_waits(client: redis.Redis) -> Iterator[OnWarning]:
     noticed = OnWarning(lambda: client.config_set("maxmemory", 0))
-    log = logging.getLogger("wf.steps")
-    # Whatever ran before in this process may have made it silent; without its warnings nobody gives memory back.
-    before = log.level, log.disabled, logging.root.manager.disable
-    log.setLevel(logging.WARNING)
-    log.disabled = False
-    logging.disable(logging.NOTSET)
-    log.addHandler(noticed)
+    logging.getLogger("wf.steps").addHandler(noticed)
     try:
         yield noticed
     finally:
-        log.removeHandler(noticed)
-        log.setLevel(before[0])
-        log.disabled = before[1]
-        logging.disable(before[2])
+        logging.getLogger("wf.steps").removeHandler(noticed)
         client.config_set("maxmemory", 0)
 
 
