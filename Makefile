@@ -27,7 +27,7 @@ endif
 help:
 	@echo 'make demo    a real job on worker processes; options: make demo DEMO_ARGS="--yes --kill-worker"'
 	@echo 'make dev     a store, the API and two workers on this machine, until Ctrl-C'
-	@echo 'make test    everything that CI runs: make check, then all tests'
+	@echo 'make test    make check, then all tests, on the embedded server and on those that WF_TEST_*_URL name'
 	@echo 'make check   lint, format, types, import rules'
 	@echo 'make map     which rules of the core are shown by which tests, and whether any is not'
 	@echo 'make props   random workflows over every engine: make props N=2000 SEED=0'
