@@ -35,4 +35,6 @@ def register_task(app: Celery, runner: Callable[[], StepRunner], store_id: Calla
         max_retries=0,
         acks_late=False,
         track_started=False,
+        # Celery gives a shared task to every other application of the process: they would run this one's node.
+        shared=False,
     )(step)

@@ -108,3 +108,15 @@ def test_the_applications_own_queues_and_choices_stay() -> None:
     assert app.conf.worker_prefetch_multiplier == 7
     assert TASK_NAME in app.tasks
     assert [queue.name for queue in app.conf.task_queues] == ["celery", "wf.high", "wf", "wf.low"]
+
+
+def test_the_task_of_one_application_is_no_other_ones() -> None:
+    installed = [Celery(name, set_as_current=False) for name in ("one", "two")]
+    for app in installed:
+        install(app, Settings())
+    stranger = Celery("stranger", set_as_current=False)
+
+    one, two = (app.tasks[TASK_NAME] for app in installed)
+    assert (one.app, two.app) == tuple(installed)
+    assert one.run.__func__ is not two.run.__func__
+    assert TASK_NAME not in stranger.tasks
