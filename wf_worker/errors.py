@@ -31,6 +31,12 @@ class RunDamaged(StoreError, WorkflowExecutionError):
     default_code: ClassVar[str] = "damaged"
 
 
+class LayoutUnknown(StoreError):
+    """Another release wrote the records of a run in a layout that this one does not know. The run is left alone."""
+
+    default_code: ClassVar[str] = "run_layout_unknown"
+
+
 class PayloadTooLarge(WorkflowExecutionError):
     """A payload or a state field is larger than its limit. Never retried."""
 

@@ -31,7 +31,7 @@ from wf_core.runtime.ops.nodes import NodeCall
 from wf_core.runtime.transition import Purpose, Transition
 from wf_worker.context import worker_context
 from wf_worker.dispatch import Dispatcher
-from wf_worker.errors import PayloadTooLarge, RunDamaged, StoreError, StoreUnavailable
+from wf_worker.errors import LayoutUnknown, PayloadTooLarge, RunDamaged, StoreError, StoreUnavailable
 from wf_worker.handlers import HandlerRegistry
 from wf_worker.leases import HeldClaim, LeaseKeeper
 from wf_worker.patience import patiently
@@ -58,6 +58,8 @@ class StepEnd(StrEnum):
     """The message was stale or double, or the run was over, paused or held: nothing was done."""
     DISCARDED = "discarded"
     """The claim was lost before the commit: the result was refused, and the step runs again elsewhere."""
+    LEFT = "left"
+    """The run is of another release: a sweeper that knows its records sends the message again."""
     PARKED = "parked"
     """No handler of that name here: given back, no attempt spent."""
 
@@ -75,7 +77,11 @@ class StepRunner:
     def run(self, message: Ready) -> StepEnd:
         """Claims, executes and commits the frame a message names."""
         token = new_call_id()  # the same for every try: a claim whose answer was lost is ours already
-        claim = self._patiently(lambda: self.store.claim(message, owner=self.owner, token=token))
+        try:
+            claim = self._patiently(lambda: self.store.claim(message, owner=self.owner, token=token))
+        except LayoutUnknown as other:
+            log.warning("message left to a newer worker run=%s frame=%s: %s", message.incarnation, message.frame, other)
+            return StepEnd.LEFT
         if isinstance(claim, Refusal):
             log.debug("message refused run=%s frame=%s: %s", message.incarnation, message.frame, claim.reason.value)
             self._dispatch(claim.ready)

@@ -17,7 +17,7 @@ from typing import Final
 
 from wf_core.errors import WfError
 from wf_worker.dispatch import Dispatcher
-from wf_worker.errors import BrokerUnavailable, RunDamaged, StoreUnavailable
+from wf_worker.errors import BrokerUnavailable, LayoutUnknown, RunDamaged, StoreUnavailable
 from wf_worker.store.looking import ANNOUNCED_SECONDS
 from wf_worker.store.protocol import DueRun, Ready, Served, UnclaimedFrame
 from wf_worker.store.runs import RunStore
@@ -108,6 +108,8 @@ class Sweeper:
             self._visit(incarnation, report, ahead_ms)
         except StoreUnavailable:
             raise
+        except LayoutUnknown as other:
+            log.info("run left to a newer worker run=%s: %s", incarnation, other)
         except RunDamaged as damage:
             log.error("run is damaged run=%s: %s", incarnation, damage)
             self._damaged(incarnation, damage)
@@ -218,12 +220,20 @@ class Sweeper:
         """Sends again for frames that were given back unserved and whose capabilities are served now; how many."""
         woken = 0
         for incarnation in self.store.parked_runs() if capabilities else ():
-            for _ in range(RELEASE_PAGES):
-                count, ready = self.store.unpark(incarnation, capabilities)
-                woken += count
-                self._publish(ready)
-                if count == 0:
-                    break
+            try:
+                woken += self._woken(incarnation, capabilities)
+            except LayoutUnknown as other:
+                log.info("run left to a newer worker run=%s: %s", incarnation, other)
+        return woken
+
+    def _woken(self, incarnation: str, capabilities: Sequence[str]) -> int:
+        woken = 0
+        for _ in range(RELEASE_PAGES):
+            count, ready = self.store.unpark(incarnation, capabilities)
+            woken += count
+            self._publish(ready)
+            if count == 0:
+                break
         return woken
 
     def announce(self) -> None:

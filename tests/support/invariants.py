@@ -125,7 +125,8 @@ class Invariants:
         _, incarnation, _, args = sent
         frame, token, lease_ms = str(args[0]), str(args[2]), int(args[4])
         self.books.holders[incarnation, frame] = id(by)
-        self.books.leases[incarnation, frame, token] = now_ms + lease_ms
+        # One that asks again, for it heard no answer, is told once more what it holds, and holds it no longer for that.
+        self.books.leases.setdefault((incarnation, frame, token), now_ms + lease_ms)
 
     def _commit(self, sent: Sent, by: Activity | None, _now_ms: int, _before: Any) -> None:
         holder = self.books.holders.pop((sent[1], str(sent[3][0])), None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +15,9 @@ from tests.support.installations import Servers
 from tests.support.waiting import eventually
 from tests.system.conftest import installed
 from wf_api.cli.stack import Part, Stack
-from wf_api.client import WorkflowClient
+from wf_api.client import WorkflowApiError, WorkflowClient
+
+SOURCES = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(params=["1", "2"], ids=["solo", "prefork"])
@@ -95,3 +99,47 @@ def test_messages_that_a_worker_had_fetched_and_not_begun_are_given_back_when_it
 
     assert [(view["status"], view["recovered_frames"]) for view in views] == [("completed", 0)] * 4
     assert attempts(tmp_path) == 4
+
+
+def next_release(folder: Path) -> str:
+    """A copy of these packages that writes the next record layout, as ``PYTHONPATH``."""
+    for package in ("wf_core", "wf_worker", "wf_api"):
+        shutil.copytree(SOURCES / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
+    keys = folder / "wf_worker" / "store" / "keys.py"
+    changed, count = re.subn(r'^LAYOUT: Final = ".*"$', 'LAYOUT: Final = "next"', keys.read_text(), flags=re.MULTILINE)
+    assert count == 1
+    keys.write_text(changed)
+    return f"{folder}:{SOURCES}"
+
+
+def test_workers_of_two_releases_side_by_side_each_do_the_runs_whose_records_they_know(
+    tmp_path: Path, servers: Servers, environment: dict[str, str]
+) -> None:
+    jobs_here = {"folder": str(tmp_path), "numbers": [1, 2]}
+    with installed(tmp_path, servers, environment, workers=1) as stack, WorkflowClient(stack.url) as present:
+        present.publish(jobs.holding())
+        # The folder that a command is given in would come before the path.
+        stack.environment = {**environment, "PYTHONPATH": next_release(tmp_path / "next"), "PYTHONSAFEPATH": "1"}
+        stack.port = 0
+        stack.start_server()
+        (tmp_path / "release").touch()
+        with WorkflowClient(stack.url) as following:
+            of_next = following.start("holding", jobs_here)["run_id"]
+            of_present = present.start("holding", jobs_here)["run_id"]
+            done = present.wait(of_present, timeout=60)
+            eventually(lambda: "left to a newer worker" in worker_log(stack), "the old worker has seen the new run")
+            waiting = following.inspect(of_next)
+            with pytest.raises(WorkflowApiError) as caught:
+                present.inspect(of_next)
+            assert {view["run_id"] for view in present.list()["runs"]} == {of_next, of_present}
+
+            stack.start_worker()
+            stack.wait_for_workers(1)
+            views = [following.wait(of_next, timeout=60), present.wait(of_present, timeout=60)]
+
+    assert (done["status"], waiting["status"], caught.value.code) == ("completed", "pending", "run_layout_unknown")
+    assert [(view["status"], view["output"]) for view in views] == [("completed", done["output"])] * 2
+
+
+def worker_log(stack: Stack) -> str:
+    return next(part for part in stack.parts if part.is_worker).output().decode()

@@ -41,16 +41,17 @@ class World:
     def __init__(self) -> None:
         self.now_ms = 1_700_000_000_000
         keys = Keys()
-        self.store = RunStore(MemoryRecords(keys, clock=lambda: self.now_ms), keys, lease_ms=30_000)
+        self.records = MemoryRecords(keys, clock=lambda: self.now_ms)
+        self.store = RunStore(self.records, keys, lease_ms=30_000)
         self.queue = Queue()
         self.receipts = Receipts()
         self.sweeper = Sweeper(self.store, self.queue, self.receipts)  # type: ignore[arg-type]
         handlers = build_handlers(jobs.NODES)
         self.runner = StepRunner(self.store, handlers, self.queue, LeaseKeeper(self.store), "worker")  # type: ignore[arg-type]
 
-    def start(self, numbers: list[int]) -> str:
+    def start(self, numbers: list[int], run_id: str = "run") -> str:
         published = self.store.publish(jobs.squares().compile())
-        new = self.store.new_run("run", published.digest, {"numbers": numbers}, max_steps=1_000)
+        new = self.store.new_run(run_id, published.digest, {"numbers": numbers}, max_steps=1_000)
         # A store whose clock is not ours refuses a submit that seems late, once; then it knows the difference.
         created = self.store.create(new)
         self.queue.publish(created.ready)
@@ -241,3 +242,23 @@ def test_a_queue_that_no_worker_takes_messages_of_is_named(world: World) -> None
     world.sweeper.sweep()
 
     assert world.store.parked(run) == {"square (queue wf)": 1}
+
+
+def test_a_run_of_a_newer_release_is_left_to_workers_that_know_its_records(world: World) -> None:
+    run, other = world.start([1]), world.start([2], "other")
+    header = world.records.contents.runs[run].header
+    header["layout"] = b"2"
+    ends = {world.runner.run(message) for message in world.queue.sent if message.incarnation == run}
+    world.queue.sent = [message for message in world.queue.sent if message.incarnation == other]
+    world.drain()
+    world.now_ms += FIRST_LOOK_MS + 1
+    world.sweeper.wake_parked(["anything"])
+    world.sweeper.sweep()
+
+    assert ends == {StepEnd.LEFT}
+    assert (world.queue.sent, world.status(other)) == ([], "completed")
+    header["layout"] = b"1"  # what a process of that release sees
+    world.now_ms += 11_000
+    world.sweeper.sweep()
+    world.drain()
+    assert world.status(run) == "completed"

@@ -51,6 +51,7 @@ STATUS: Final[Mapping[str, int]] = {
     "run_not_failed": 409,
     "step_budget_used": 409,
     "run_damaged": 409,
+    "run_layout_unknown": 409,
     "run_not_at_rest": 409,
     "run_completed": 409,
     "step_not_reached": 409,

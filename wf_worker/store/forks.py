@@ -49,7 +49,8 @@ from wf_worker.store import encoding
 from wf_worker.store.answers import Answers
 from wf_worker.store.calls import Arg, Reply, text_of
 from wf_worker.store.encoding import to_bytes
-from wf_worker.store.keys import ROOT_SCOPE, RUN_KEYS, frame_key, short
+from wf_worker.store.keys import LAYOUT, ROOT_SCOPE, RUN_KEYS, frame_key, short
+from wf_worker.store.layout import check_layout
 from wf_worker.store.looking import Looking
 from wf_worker.store.memory_state import FINAL
 from wf_worker.store.protocol import Created, NewCopy, RecordKind
@@ -169,6 +170,7 @@ class Forks(Answers, Looking):
         header = self.records.whole_header(source)
         if header.get("status") in (None, b"deleting", b"creating"):
             raise _not_found()
+        check_layout(source, header.get("layout"))
         return header
 
     def _check_patch(self, plan: Plan, new: NewCopy) -> None:
@@ -214,7 +216,7 @@ class Forks(Answers, Looking):
     ) -> Created | None:
         """Lays the header; what the caller is told where there is nothing left to do."""
         link = {"run_id": text_of(header["run_id"]), "incarnation": source, "step": step}
-        fields: dict[str, Arg] = {**kept, "layout": "1", **new.extras, "forked_from": to_bytes(link)}
+        fields: dict[str, Arg] = {**kept, "layout": LAYOUT, **new.extras, "forked_from": to_bytes(link)}
         fields = {name: value for name, value in fields.items() if name not in ("run_id", "status")}
         flat = [part for pair in fields.items() for part in pair]
         sequence = text_of(header["seq"]) if step is None else f"past {step}"

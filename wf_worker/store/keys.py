@@ -56,7 +56,10 @@ from typing import Final
 from wf_core.run_state import ITEM_FRAME, ROOT_SCOPE_ID, ExecutionFrame
 
 LAYOUT: Final = "1"
-"""Number of this record layout, in every run's header."""
+"""Number of this record layout, in every run's header. A process that knows another one leaves the run alone.
+
+Raise it with the first change that an older release would read wrongly. In every layout the header has the fields that
+a list of runs shows, so that lists stay whole."""
 
 DEFAULT_SHARDS: Final = 16
 
@@ -113,7 +116,7 @@ ROOT_SCOPE: Final = short(ROOT_SCOPE_ID)
 
 def lua_names() -> str:
     """The key names as Lua locals, put in front of every script."""
-    names = {**RUN_KEYS, **SHARD_KEYS, "ROOT_SCOPE": ROOT_SCOPE}
+    names = {**RUN_KEYS, **SHARD_KEYS, "ROOT_SCOPE": ROOT_SCOPE, "LAYOUT": LAYOUT}
     return "".join(f"local {name} = '{text}'\n" for name, text in names.items())
 
 

@@ -12,6 +12,7 @@ from wf_worker.queues import NORMAL
 from wf_worker.store.audit import audit_any
 from wf_worker.store.calls import StoreCalls, text_of
 from wf_worker.store.encoding import from_bytes, to_bytes
+from wf_worker.store.layout import check_layout
 from wf_worker.store.protocol import (
     ActivationProgress,
     RunFilter,
@@ -44,11 +45,15 @@ class Looking(StoreCalls):
 
     def inspect(self, incarnation: str, *, with_input: bool = False) -> RunRecord | None:
         """The run without its frames, or None when there is no such run."""
-        fields = (*_HEADER_FIELDS, "input") if with_input else _HEADER_FIELDS
-        header = self.records.header(incarnation, fields)
-        if header is None or header.get("status") in (b"deleting", b"creating"):
+        header = self._header(incarnation, ("input", "layout") if with_input else ("layout",))
+        if header is None:
             return None
+        check_layout(incarnation, header.get("layout"))
         return _record(incarnation, header)
+
+    def _header(self, incarnation: str, more: Sequence[str] = ()) -> Mapping[str, bytes] | None:
+        header = self.records.header(incarnation, (*_HEADER_FIELDS, *more))
+        return None if header is None or header.get("status") in (b"deleting", b"creating") else header
 
     def list_runs(
         self, runs: RunFilter | None = None, *, before: tuple[int, str] | None = None, limit: int = 50
@@ -93,9 +98,10 @@ class Looking(StoreCalls):
         return [(name, created) for created, name in page], (page[-1] if len(found) > limit else None)
 
     def _listed(self, incarnation: str, created_ms: int) -> RunRecord | None:
-        """One run of a list. A damaged one is listed as what it is: it may not hide the others."""
+        """One run of a list, in whatever layout. A damaged one is listed as what it is: it may not hide the others."""
         try:
-            return self.inspect(incarnation)
+            header = self._header(incarnation)
+            return None if header is None else _record(incarnation, header)
         except RunDamaged as damage:
             error: dict[str, Json] = {"type": "damaged", "message": damage.message, "node_id": None, "frame_id": None}
             return RunRecord(

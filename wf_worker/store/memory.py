@@ -12,9 +12,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from wf_worker.store.keys import Keys
+from wf_worker.store.keys import LAYOUT, Keys
+from wf_worker.store.layout import check_layout
 from wf_worker.store.memory_copies import record_of
-from wf_worker.store.memory_rules import Arguments, Call
+from wf_worker.store.memory_rules import SCAN, Arguments, Call
 from wf_worker.store.memory_scripts import SCRIPTS
 from wf_worker.store.memory_state import Contents, RunRecords, Scores, by_score
 from wf_worker.store.protocol import RecordKind
@@ -53,15 +54,25 @@ class MemoryRecords:
         shard = self.keys.shard_of_incarnation(incarnation)
         values = [arg if isinstance(arg, bytes) else str(arg).encode() for arg in args]
         with self._lock:
+            check_layout(incarnation, self._run(incarnation).header.get("layout"))
             return SCRIPTS[script](Call(self.contents, shard, incarnation, call_id, self._clock()), Arguments(values))
 
     def sweep(self, shard: int, most: int, hold_off_ms: int, ahead_ms: int = 0) -> list[str]:
         with self._lock:
             now, attention = self._clock(), self.contents.shard(shard).attention
             due = [incarnation for incarnation in by_score(attention) if attention[incarnation] <= now + ahead_ms]
-            taken = due[:most]
-            attention.update(dict.fromkeys(taken, now + hold_off_ms))
+            taken: list[str] = []
+            others: list[str] = []
+            for incarnation in due[: max(most, SCAN)]:
+                if len(taken) == most:
+                    break
+                (taken if self._is_ours(incarnation) else others).append(incarnation)
+            put_off = taken + (others if len(others) == SCAN else [])
+            attention.update(dict.fromkeys(put_off, now + hold_off_ms))
             return taken
+
+    def _is_ours(self, incarnation: str) -> bool:
+        return self._run(incarnation).header.get("layout", LAYOUT.encode()) == LAYOUT.encode()
 
     # ---- plain reads
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from wf_worker.store.keys import LAYOUT
 from wf_worker.store.memory_copies import copy_begin, copy_fill, copy_open, past
 from wf_worker.store.memory_rules import (
     LARGE_VALUE,
@@ -38,7 +39,7 @@ def create(call: Call, args: Arguments) -> Answer:
         return call.answer("exists", *other)
     now = str(call.now).encode()
     header = {
-        "layout": b"1",
+        "layout": LAYOUT.encode(),
         "run_id": run_id,
         "status": b"pending",
         "rev": f"1.{call.call_id}".encode(),

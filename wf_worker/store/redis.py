@@ -27,6 +27,7 @@ from wf_worker.cluster_urls import names_cluster, node_urls
 from wf_worker.errors import RunDamaged, StoreError, StoreUnavailable
 from wf_worker.store.cluster import ClusterClient
 from wf_worker.store.keys import RUN_KEYS, SHARD_KEYS, Keys, lua_names
+from wf_worker.store.layout import refuse_other_layout
 from wf_worker.store.protocol import RecordKind
 
 T = TypeVar("T")
@@ -40,7 +41,7 @@ CONFIRM_MS: Final = 2_000
 
 SHARED: Final = (
     *("records", "events", "places", "windows", "status", "reading", "claims", "interrupts", "operations"),
-    "beginnings",
+    *("beginnings", "layout"),
 )
 """What every script begins with, in an order in which each part knows those before it."""
 
@@ -154,6 +155,7 @@ class RedisRecords:
         base = self.keys.base(incarnation)
         shard = self.keys.shard(self.keys.shard_of_incarnation(incarnation))
         reply = self._run(script, shard, base + RUN_KEYS["HEADER"], base, shard, incarnation, call_id, *args)
+        refuse_other_layout(incarnation, reply)
         if script in ACKNOWLEDGED:
             self.confirm(incarnation, call_id)
         return reply

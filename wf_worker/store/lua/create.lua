@@ -13,7 +13,7 @@ local other, status = in_the_way(run_id, ARGV[8])
 if other then return answer({'exists', other, status}) end
 local extras = tonumber(ARGV[12])
 local fields = {
-  'layout', '1', 'run_id', run_id, 'status', 'pending', 'rev', '1.' .. call_id, 'seq', '1', 'steps', '0', 'max_steps', ARGV[10],
+  'layout', LAYOUT, 'run_id', run_id, 'status', 'pending', 'rev', '1.' .. call_id, 'seq', '1', 'steps', '0', 'max_steps', ARGV[10],
   'digest', ARGV[9], 'input', ARGV[11], 'created', ms(now()), 'updated', ms(now()), 'traced', '0',
 }
 for i = 1, extras * 2 do fields[#fields + 1] = ARGV[12 + i] end
